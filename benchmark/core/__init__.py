@@ -1,0 +1,1 @@
+"""The words everything else is said in: samples, messages, models, trials, runs, events."""

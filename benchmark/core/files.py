@@ -1,0 +1,58 @@
+"""Writing files so that a reader finds the old one or the new one, never half of one."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
+_WINDOWS_NAMES = frozenset({"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))})
+
+
+@contextlib.contextmanager
+def atomic_writer(path: Path, *, newline: str | None = None) -> Iterator[IO[str]]:
+    """Open a text file that appears at `path` complete, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:80]}.", suffix=".tmp")
+    try:
+        # surrogatepass would write bytes no JSON reader takes; a lone surrogate becomes a visible "?".
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", newline=newline) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink()
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename durable; some file systems cannot, and then there is nothing to do."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def slug(name: str) -> str:
+    """A file name for any text: readable, valid everywhere, at most 120 characters.
+
+    A short hash is added where cleaning alone would change more than separators,
+    so that two different names never share a file.
+    """
+    clean = _UNSAFE.sub("_", name).strip("._")[:100] or "unnamed"
+    readable = name.replace("/", "_").replace(":", "_")
+    if clean == readable and clean.lower().split(".")[0] not in _WINDOWS_NAMES:
+        return clean
+    return f"{clean}-{hashlib.blake2b(name.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}"

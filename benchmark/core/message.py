@@ -1,0 +1,164 @@
+"""What is said to a model and what it says back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """A piece of text in a message."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePart:
+    """An image in a message, as bytes or by address."""
+
+    media_type: str
+    data_base64: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A model asking for a tool to be run."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+Part = TextPart | ImagePart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Role
+    parts: tuple[Part, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    """For role `tool`: the call this message answers."""
+
+    @property
+    def text(self) -> str:
+        """The message's text parts, joined."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+
+def system(text: str) -> Message:
+    """A system message of plain text."""
+    return Message(role="system", parts=(TextPart(text),))
+
+
+def user(text: str) -> Message:
+    """A user message of plain text."""
+    return Message(role="user", parts=(TextPart(text),))
+
+
+def assistant(text: str) -> Message:
+    """An assistant message of plain text."""
+    return Message(role="assistant", parts=(TextPart(text),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool offered to a model."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """JSON schema of the arguments."""
+
+
+class Finish(StrEnum):
+    """Why a model stopped, whatever its provider calls it."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOL = "tool"
+    REFUSED = "refused"
+    FILTERED = "filtered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What one or more model calls consumed."""
+
+    input_tokens: int = 0
+    """Everything sent, cached tokens included."""
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    """Everything generated, reasoning included."""
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+    """None when we have no price for the model; never a guess."""
+
+    def __add__(self, other: Usage) -> Usage:
+        known = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cost_usd=sum(known) if len(known) == 2 else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One model call's answer, in our words."""
+
+    text: str
+    finish: Finish = Finish.STOP
+    thinking: str = ""
+    """Reasoning the provider showed apart from the answer; never scored."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage | None = None
+    model: str = ""
+    """The name the server says it answered with."""
+    model_seconds: float | None = None
+    """The server's own time for this answer, loading left out, where it tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A streamed piece of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """A streamed piece of the reasoning."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallDelta:
+    """A streamed piece of a tool call; arguments arrive as fragments of JSON."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamEnd:
+    """The terminal marker of a stream; a stream without one was cut."""
+
+    finish: Finish
+    usage: Usage | None = None
+
+
+StreamEvent = TextDelta | ThinkingDelta | ToolCallDelta | StreamEnd

@@ -1,0 +1,78 @@
+"""A model as the user named it, and one call to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmark.core.digest import digest_of
+from benchmark.core.message import Message, Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a model costs, in dollars per million tokens."""
+
+    input_usd: float
+    output_usd: float
+    cached_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRef:
+    """A model to benchmark: who serves it, under which name, with which settings."""
+
+    provider: str
+    name: str
+    """The name the provider's API knows."""
+    label: str
+    """The name the user typed and reports show; unique within a run."""
+    display_name: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    base_url: str = ""
+    key_variable: str = ""
+    """The environment variable that holds the key. The key itself is never kept."""
+    context_window: int | None = None
+    price: Price | None = None
+    categories: tuple[str, ...] = ()
+    local: bool = False
+    """Runs on this machine: one request at a time unless asked, and costs nothing to call."""
+    reference: bool = False
+    """A baseline or control: shown as a line to compare with, never ranked."""
+    verified: bool = True
+    """False when the name is not one we know; the provider may still have it."""
+    weights_digest: str = ""
+
+    @property
+    def spelled_out(self) -> str:
+        """The unambiguous way to name this model on the command line."""
+        return f"{self.provider}/{self.name}"
+
+    @property
+    def digest(self) -> str:
+        """Identity of everything about the model that affects its answers."""
+        return digest_of(
+            {
+                "provider": self.provider,
+                "name": self.name,
+                "settings": dict(self.settings),
+                "base_url": self.base_url,
+                "weights": self.weights_digest,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call to a model, in our words; the wire formats spell it for each provider."""
+
+    model: str
+    messages: tuple[Message, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """temperature, max_tokens, seed, stop, top_p, reasoning_effort; only what was asked for."""
+    tools: tuple[Tool, ...] = ()
+    options: tuple[str, ...] = ()
+    """Labels a right answer must be one of. Only baselines read them; no model is sent them."""
+    nonce: str = ""
+    """The trial's identity, so that a random baseline is random and yet repeatable."""

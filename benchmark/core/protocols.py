@@ -1,0 +1,104 @@
+"""What a plugin must be. Nothing here is inherited from; having the methods is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from benchmark.core.events import Event
+from benchmark.core.message import Message, Reply, Tool
+from benchmark.core.model import ModelRef, Request
+from benchmark.core.sample import Sample
+from benchmark.core.trial import Output, Score
+
+Watcher = Callable[[Event], None]
+"""Is told what happened, once it is on disk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where one provider's models are reached and with which key; never stored, never shown."""
+
+    base_url: str = ""
+    api_key: str = ""
+    max_connections: int = 64
+    threads: int | None = None
+
+    def __repr__(self) -> str:
+        return f"Endpoint(base_url={self.base_url!r})"
+
+
+class Provider(Protocol):
+    """Serves models. One instance is opened per run and endpoint, and closed at its end."""
+
+    name: ClassVar[str]
+    key_variables: ClassVar[tuple[str, ...]]
+    """Environment variables the key may be in; empty when none is needed."""
+    url_variables: ClassVar[tuple[str, ...]]
+    local: ClassVar[bool]
+    reference: ClassVar[bool]
+
+    def __init__(self, endpoint: Endpoint) -> None: ...
+
+    async def open(self, model: ModelRef) -> None:
+        """Get ready to serve this model: connect, load, or nothing."""
+        ...
+
+    async def generate(self, request: Request) -> Reply:
+        """Answer one request, or raise ProviderError."""
+        ...
+
+    async def list_models(self) -> Sequence[str]:
+        """Names of the models this endpoint has now."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections and processes."""
+        ...
+
+
+class Context(Protocol):
+    """What the engine hands to agents and scorers: the only way to a model."""
+
+    async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Reply:
+        """Call the trial's model: within its limits, with retries, metered."""
+        ...
+
+
+class Agent(Protocol):
+    """Puts a model to work on a sample."""
+
+    async def run(self, sample: Sample, context: Context) -> Output:
+        """Bring back what the sample asks for."""
+        ...
+
+
+class Scorer(Protocol):
+    """Judges an output. Never raises for anything a model may say."""
+
+    version: ClassVar[int]
+    """Raised when the same answer may now be judged otherwise; part of the protocol."""
+
+    async def score(self, sample: Sample, output: Output, context: Context) -> Score:
+        """Say how right the output is, and why."""
+        ...
+
+
+class Dataset(Protocol):
+    """Samples that can be reached by position, so that a run need not hold them all."""
+
+    name: str
+    digest: str
+    """Identity of the content."""
+    scorers: tuple[str, ...]
+    """Every scorer its samples use."""
+    about: str
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, position: int, /) -> Sample: ...
+
+    def keys(self) -> Iterator[tuple[int, int]]:
+        """For each position, a number that shuffles it and the number of its category."""
+        ...

@@ -1,0 +1,35 @@
+"""Keeping secrets out of everything that is kept or shown."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+HIDDEN = "[hidden]"
+_SECRET_NAME = re.compile(r"(api[_-]?key|token|secret|password|credential)s?$", re.IGNORECASE)
+_KEY_SHAPES = re.compile(
+    r"\b(?:sk-[A-Za-z0-9_-]{16,}|AIza[0-9A-Za-z_-]{30,}|gh[pousr]_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{30,})"
+    r"|(?<=Bearer )[A-Za-z0-9._~+/-]{8,}=*"
+    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+)
+_SHORTEST_SECRET = 6
+
+
+class Redactor:
+    """Replaces the secrets of this process's environment, and what looks like a key, in any text."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        known = sorted({s for s in secrets if len(s) >= _SHORTEST_SECRET}, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, known))) if known else None
+
+    @classmethod
+    def from_environment(cls, *more: str) -> Redactor:
+        """A redactor that knows the value of every variable whose name says it is a secret."""
+        return cls([*(v for k, v in os.environ.items() if _SECRET_NAME.search(k)), *more])
+
+    def __call__(self, text: str) -> str:
+        """The text with every secret in it replaced."""
+        if self._known is not None:
+            text = self._known.sub(HIDDEN, text)
+        return _KEY_SHAPES.sub(HIDDEN, text)

@@ -1,0 +1,75 @@
+"""What a user asked for, validated once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from benchmark.core.model import ModelRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often and how long one call may be tried again."""
+
+    max_attempts: int = 6
+    max_wait_s: float = 900.0
+    """Most seconds of waiting between the attempts of one call."""
+    first_wait_s: float = 1.0
+    longest_wait_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """One run: which models, which questions, how."""
+
+    models: tuple[ModelRef, ...]
+    dataset: str
+    results_dir: Path
+    agent: str = "direct"
+    limit: int | None = None
+    repeats: int = 1
+    seed: int = 0
+    max_workers: int = 1
+    """Models at once."""
+    max_connections: int | None = None
+    """Requests in flight per model; None: as many as suit the model."""
+    timeout_s: float | None = None
+    """Most seconds per model."""
+    request_timeout_s: float = 600.0
+    """Most seconds per attempt of one call."""
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    retry_failed: bool = False
+    """On resume, ask again also what failed by the model's own doing."""
+    command: str = ""
+    """How to repeat this run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """How the questions were put. Results of different protocols are never compared silently."""
+
+    dataset: str
+    dataset_digest: str
+    template_digest: str
+    scorers: tuple[str, ...]
+    agent: str
+    limit: int | None
+    repeats: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """What a store says of its run: enough to go on with it, and to say how it was made."""
+
+    run_id: str
+    created_at: datetime
+    command: str
+    protocol: Protocol
+    models: tuple[ModelRef, ...]
+    planned: int
+    """Trials per model."""
+    made_with: str
+    """Versions of the tool and of Python, and the kind of machine."""

@@ -1,0 +1,56 @@
+"""One question, or one coding task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmark.core.digest import digest_of_texts
+from benchmark.core.message import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keywords:
+    """What a free-text answer must and must not say."""
+
+    accept: tuple[str, ...]
+    reject: tuple[str, ...] = ()
+    need_all: bool = False
+    """Every accepted keyword is needed, not just one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One thing to ask, and what would be right."""
+
+    id: str
+    messages: tuple[Message, ...]
+    targets: tuple[str, ...] = ()
+    """Accepted answers; the first is the one reports show."""
+    choices: tuple[str, ...] = ()
+    """Possible answers in the order they are shown. Empty for free text."""
+    keywords: Keywords | None = None
+    category: str = ""
+    group: str = ""
+    """Samples that stand or fall together (same passage, same task) share a group."""
+    scorers: tuple[str, ...] = ("match",)
+    """Names of the scorers; the first is the primary one."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def target(self) -> str:
+        """The answer reports show as right."""
+        return self.targets[0] if self.targets else ""
+
+    @property
+    def prompt(self) -> str:
+        """All that is said to the model, as one text."""
+        if len(self.messages) == 1:
+            return self.messages[0].text
+        return "\n\n".join(f"[{message.role}] {message.text}" for message in self.messages)
+
+    @property
+    def asked_digest(self) -> str:
+        """Identity of what the model is shown, and of nothing else."""
+        return digest_of_texts(text for message in self.messages for text in (message.role, message.text))

@@ -1,0 +1,96 @@
+"""Reading an answer: what it says, what it says only to deny, and what was thought and not said."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_THOUGHT = re.compile(r"<(/?)(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
+
+_APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'"})
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_POSSESSIVE = re.compile(r"'s\b|'")
+_BOUNDARY = re.compile(r"[,!?;:\n()\[\]{}\"|\u2014]+|\.(?!\d)|(?<!\d)\.(?=\d)|\s[-\u2013]\s")
+_SYMBOL = re.compile(r"([%$€£°])")
+_NOISE = re.compile(r"[^\w.%$€£°+#|\-]+|(?<=\w)-|-(?!\d)|_+")
+
+_NEGATION = (
+    "not|no|never|neither|nor|without|isnt|arent|wasnt|werent|doesnt|dont|didnt|cant|cannot|wont|wouldnt|false|myth"
+    "|misconception|incorrect|incorrectly|wrong|wrongly|untrue|mistakenly|rather than|instead of|unlike|contrary to"
+)
+_DENIED_BEFORE = re.compile(
+    rf"(?:^|[\s|])(?:{_NEGATION}) (?:(?!but |because |it |its |instead |rather |only |just )[^\s|]+ ){{0,3}}$"
+)
+_DENIED_AFTER = re.compile(
+    r" (?:[^\s|]+ ){0,5}?(?:is|are|was|were|be) (?:[^\s|]+ ){0,2}?"
+    r"(?:myth|false|wrong|incorrect|untrue|misconception|debunked|not true|not correct|not right|not accurate)(?: |$)"
+)
+_NEAR = 80
+"""Characters either side of a phrase in which a denial is looked for."""
+
+
+def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """The last place where a pattern matches."""
+    last = None
+    for match in pattern.finditer(text):
+        last = match
+    return last
+
+
+def answer_text(text: str) -> str:
+    """The text without any reasoning the model wrote into it; an unclosed thought is all thought."""
+    if "<" not in text:
+        return text
+    kept: list[str] = []
+    place, thinking = 0, False
+    for tag in _THOUGHT.finditer(text):
+        if tag[1] and not thinking:
+            # Some chat templates print the opening tag themselves: all before a lone closing tag is thought.
+            kept.clear()
+        elif not tag[1] and not thinking:
+            kept.append(text[place : tag.start()])
+        thinking = not tag[1]
+        place = tag.end()
+    return "".join(kept) if thinking else "".join(kept) + text[place:]
+
+
+def clauses(text: str) -> str:
+    """The text as plain lower-case words, with ` | ` where a clause ends.
+
+    Accents, quotes and mark-up are gone; numbers keep their sign and decimal point and lose their
+    thousands separators; a percent or currency sign is a word of its own.
+    """
+    plain = text.translate(_APOSTROPHES)
+    if not plain.isascii():
+        plain = "".join(c for c in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(c))
+    plain = _THOUSANDS.sub("", plain.casefold())
+    plain = _POSSESSIVE.sub("", plain)
+    plain = _BOUNDARY.sub(" | ", plain)
+    plain = _SYMBOL.sub(r" \1 ", plain)
+    return " ".join(_NOISE.sub(" ", plain).split())
+
+
+def words(text: str) -> str:
+    """The text as plain lower-case words, clause ends forgotten."""
+    return " ".join(clauses(text).replace("|", " ").split())
+
+
+def says(said: str, phrase: str) -> bool:
+    """Whether clauses() of an answer say the phrase, as whole words, somewhere without denying it."""
+    wanted = clauses(phrase).strip("| ")
+    if not wanted:
+        return False
+    padded = f" {said} "
+    place = padded.find(f" {wanted} ")
+    while place >= 0:
+        end = place + len(wanted) + 1
+        if not denied(padded, place + 1, end):
+            return True
+        place = padded.find(f" {wanted} ", end)
+    return False
+
+
+def denied(said: str, start: int, end: int) -> bool:
+    """Whether what stands at said[start:end] is denied by the words around it."""
+    before = said[max(0, start - _NEAR) : start]
+    return bool(_DENIED_BEFORE.search(before) or _DENIED_AFTER.match(said[end : end + _NEAR]))

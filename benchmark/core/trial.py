@@ -1,0 +1,112 @@
+"""One sample attempted by one model, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from benchmark.core.digest import digest_of_texts
+from benchmark.core.errors import FailureKind
+from benchmark.core.message import Usage
+from benchmark.core.model import ModelRef
+from benchmark.core.sample import Sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Sample × model × agent × repeat."""
+
+    sample: Sample
+    model: ModelRef
+    agent: str
+    repeat: int
+    id: str
+    """Digest of everything that affects the output, and of nothing else."""
+
+
+def trial_id(asked_digest: str, model_digest: str, agent: str, repeat: int) -> str:
+    """Identity of a trial: the same words to the same model under the same settings, the n-th time."""
+    return digest_of_texts((asked_digest, model_digest, agent, str(repeat)))
+
+
+class Outcome(StrEnum):
+    """How the model's turn ended. Everything but `answered` and `cut_off` has no score."""
+
+    ANSWERED = "answered"
+    CUT_OFF = "cut_off"
+    """Stopped by the length limit: scored, and never right."""
+    REFUSED = "refused"
+    EMPTY = "empty"
+    FILTERED = "filtered"
+    FAILED = "failed"
+    """Nobody answered: see the failure's kind for who is to blame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Where a trial's time went, in seconds; waits are apart from the model's own time."""
+
+    model_s: float = 0.0
+    first_token_s: float | None = None
+    queue_s: float = 0.0
+    retry_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What an agent brought back: the text that is scored and what it took."""
+
+    text: str
+    outcome: Outcome = Outcome.ANSWERED
+    thinking: str = ""
+    usage: Usage | None = None
+    timing: Timing = field(default_factory=Timing)
+    attempts: int = 1
+    """Model calls sent, failed ones included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """One scorer's verdict."""
+
+    value: float
+    """1 is right, 0 is wrong, between is partly right."""
+    answer: str | None = None
+    """What was taken as the answer; None when none could be found."""
+    because: str = ""
+
+    @classmethod
+    def of(cls, right: bool, *, answer: str | None, because: str = "") -> Score:
+        """A right-or-wrong score."""
+        return cls(value=1.0 if right else 0.0, answer=answer, because=because)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a trial has no result. A failure is never a zero."""
+
+    kind: FailureKind
+    message: str
+    at: datetime
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialResult:
+    """How one trial ended: with scores, with an outcome that has none, or with a failure."""
+
+    trial: Trial
+    outcome: Outcome
+    output: Output | None = None
+    scores: Mapping[str, Score] = field(default_factory=dict)
+    failure: Failure | None = None
+    finished_at: datetime
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def primary(self) -> Score | None:
+        """The score that ranks, where there is one."""
+        return self.scores.get(self.trial.sample.scorers[0]) if self.scores else None

@@ -1,0 +1,81 @@
+"""From a spec to the trials it asks for: pure, lazy, the same for every model."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmark.core.errors import UsageError
+from benchmark.core.model import ModelRef
+from benchmark.core.protocols import Dataset
+from benchmark.core.run import Protocol, RunSpec
+from benchmark.core.trial import Trial, trial_id
+from benchmark.engine.present import TEMPLATE_DIGEST, present
+from benchmark.registry import load_dataset, make_scorer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything a run will ask, without holding any of it."""
+
+    spec: RunSpec
+    dataset: Dataset
+    order: array[int]
+    """Positions of the samples to ask, in the order they are asked."""
+    protocol: Protocol
+
+    @property
+    def trials_per_model(self) -> int:
+        """How many trials each model has."""
+        return len(self.order) * self.spec.repeats
+
+    def trials(self, model: ModelRef) -> Iterator[Trial]:
+        """The trials of one model, made one by one."""
+        spec, digest = self.spec, model.digest
+        for repeat in range(spec.repeats):
+            for position in self.order:
+                sample = present(self.dataset[position], seed=spec.seed, repeat=repeat)
+                identity = trial_id(sample.asked_digest, digest, spec.agent, repeat)
+                yield Trial(sample=sample, model=model, agent=spec.agent, repeat=repeat, id=identity)
+
+
+def make_plan(spec: RunSpec) -> Plan:
+    """Load the dataset, choose the samples, and fix the protocol."""
+    labels = Counter(model.label for model in spec.models)
+    twice = [label for label, count in labels.items() if count > 1]
+    if twice:
+        raise UsageError(f"{', '.join(map(repr, twice))} is named twice; use --repeats to ask a model several times")
+    dataset = load_dataset(spec.dataset)
+    return Plan(spec=spec, dataset=dataset, order=sample_order(dataset, spec.limit), protocol=_protocol(spec, dataset))
+
+
+def sample_order(dataset: Dataset, limit: int | None) -> array[int]:
+    """A fixed shuffle in which every beginning is spread over the categories as the whole is.
+
+    The first 20 are among the first 50, so a longer run extends a shorter one.
+    """
+    keys = list(dataset.keys())
+    sizes = Counter(category for _, category in keys)
+    seen: Counter[int] = Counter()
+    spread: list[tuple[float, int, int]] = []
+    for position in sorted(range(len(keys)), key=lambda i: keys[i][0]):
+        shuffle, category = keys[position]
+        seen[category] += 1
+        spread.append(((seen[category] - 0.5) / sizes[category], shuffle, position))
+    spread.sort()
+    return array("Q", [position for _, _, position in spread[:limit]])
+
+
+def _protocol(spec: RunSpec, dataset: Dataset) -> Protocol:
+    return Protocol(
+        dataset=spec.dataset,
+        dataset_digest=dataset.digest,
+        template_digest=TEMPLATE_DIGEST,
+        scorers=tuple(f"{name}/{make_scorer(name).version}" for name in dataset.scorers),
+        agent=spec.agent,
+        limit=spec.limit,
+        repeats=spec.repeats,
+        seed=spec.seed,
+    )

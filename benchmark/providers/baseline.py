@@ -1,0 +1,52 @@
+"""Models that know nothing: the floor every table should show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from benchmark.core.digest import order_key
+from benchmark.core.errors import MissingModel
+from benchmark.core.message import Reply, Usage
+from benchmark.core.model import ModelRef, Request
+from benchmark.core.protocols import Endpoint
+
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_NAMES = ("random", "always-first", "constant")
+
+
+class Baseline:
+    """`random` guesses, `always-first` takes the first choice, `constant` always says the same."""
+
+    name: ClassVar[str] = "baseline"
+    key_variables: ClassVar[tuple[str, ...]] = ()
+    url_variables: ClassVar[tuple[str, ...]] = ()
+    local: ClassVar[bool] = True
+    reference: ClassVar[bool] = True
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        del endpoint
+
+    async def open(self, model: ModelRef) -> None:
+        """Check that the baseline exists."""
+        if model.name not in _NAMES:
+            raise MissingModel(f"there is no baseline {model.name!r}; there are {', '.join(_NAMES)}")
+
+    async def generate(self, request: Request) -> Reply:
+        """Answer without reading for meaning. Free text: a word of the question, or "yes"."""
+        options = request.options or tuple(_WORD.findall(request.messages[-1].text)) or ("yes",)
+        if request.model == "random":
+            text = options[order_key("random", request.nonce) % len(options)]
+        elif request.model == "always-first":
+            text = options[0]
+        else:
+            text = request.options[-1] if request.options else "yes"
+        return Reply(text=text, usage=Usage(), model=request.model)
+
+    async def list_models(self) -> Sequence[str]:
+        """The three of them."""
+        return _NAMES
+
+    async def close(self) -> None:
+        """Nothing to let go of."""

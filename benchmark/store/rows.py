@@ -1,0 +1,78 @@
+"""Between records and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from benchmark.core.trial import TrialResult
+
+_ENCODER = msgspec.json.Encoder()
+Redact = Callable[[str], str]
+
+TRIAL_COLUMNS = (
+    *("id", "model", "asked", "sample", "category", "repeat", "agent", "outcome", "score", "answer", "because"),
+    *("text", "thinking", "scores", "failure_kind", "failure"),
+    *("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_usd"),
+    *("model_s", "first_token_s", "queue_s", "retry_s", "attempts", "finished_at"),
+)
+INSERT_TRIAL = f"INSERT OR IGNORE INTO trials ({', '.join(TRIAL_COLUMNS)}) VALUES ({', '.join('?' * len(TRIAL_COLUMNS))})"
+INSERT_SAMPLE = "INSERT OR IGNORE INTO samples VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+_NO_USAGE = (None, None, None, None, None)
+
+
+def trial_row(result: TrialResult, model: int, redact: Redact) -> tuple[Any, ...]:
+    """A result as a row of `trials`. Every text a server wrote goes through the redaction."""
+    trial, output, failure, primary = result.trial, result.output, result.failure, result.primary
+    sample = trial.sample
+    head = (bytes.fromhex(trial.id), model, bytes.fromhex(sample.asked_digest), _safe(sample.id), _safe(sample.category))
+    judged = (None, None, None) if primary is None else (primary.value, _optional(primary.answer, redact), _safe(primary.because))
+    if output is None:
+        said: tuple[Any, ...] = (None, None)
+        spent: tuple[Any, ...] = (*_NO_USAGE, None, None, None, None, failure.attempts if failure else 0)
+    else:
+        timing, usage = output.timing, output.usage
+        said = (_safe(redact(output.text)), _safe(redact(output.thinking)) if output.thinking else None)
+        tokens = _NO_USAGE if usage is None else (
+            usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cost_usd
+        )  # fmt: skip
+        spent = (*tokens, timing.model_s, timing.first_token_s, timing.queue_s, timing.retry_s, output.attempts)
+    scores = _ENCODER.encode(result.scores).decode() if len(result.scores) > 1 else None
+    failed = (None, None) if failure is None else (failure.kind.value, _safe(redact(failure.message)))
+    tail = (result.finished_at.isoformat(timespec="milliseconds"),)
+    return (*head, trial.repeat, trial.agent, result.outcome.value, *judged, *said, scores, *failed, *spent, *tail)
+
+
+def sample_row(result: TrialResult) -> tuple[Any, ...]:
+    """The result's sample as a row of `samples`: what was asked and what would be right."""
+    sample = result.trial.sample
+    return (
+        bytes.fromhex(sample.asked_digest),
+        _safe(sample.id),
+        _safe(sample.category),
+        _safe(sample.group),
+        _safe(sample.prompt),
+        _safe(sample.target),
+        _encoded(sample.choices),
+        _encoded(sample.metadata),
+    )
+
+
+def _encoded(data: Any) -> str:
+    return _ENCODER.encode(data).decode() if data else "null"
+
+
+def _optional(text: str | None, redact: Redact) -> str | None:
+    return None if text is None else _safe(redact(text))
+
+
+def _safe(text: str) -> str:
+    """Text that SQLite takes: a lone surrogate, which some models emit, has no bytes of its own."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text

@@ -1,0 +1,45 @@
+"""The shape of a run's database, as numbered steps. A step, once released, is never changed."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from benchmark.core.errors import StoreError
+
+APPLICATION_ID = 0x71EB4EA6
+"""Marks the file as ours, so that a foreign database is not taken for a run."""
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE run (info TEXT NOT NULL);
+    CREATE TABLE models (model INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, info TEXT NOT NULL);
+    CREATE TABLE samples (
+        asked BLOB PRIMARY KEY, sample TEXT NOT NULL, category TEXT NOT NULL, grouped TEXT NOT NULL,
+        prompt TEXT NOT NULL, target TEXT NOT NULL, choices TEXT NOT NULL, metadata TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE trials (
+        id BLOB NOT NULL, model INTEGER NOT NULL, asked BLOB NOT NULL, sample TEXT NOT NULL, category TEXT NOT NULL,
+        repeat INTEGER NOT NULL, agent TEXT NOT NULL, outcome TEXT NOT NULL, score REAL, answer TEXT, because TEXT,
+        text TEXT, thinking TEXT, scores TEXT, failure_kind TEXT, failure TEXT,
+        input_tokens INTEGER, cached_tokens INTEGER, output_tokens INTEGER, reasoning_tokens INTEGER, cost_usd REAL,
+        model_s REAL, first_token_s REAL, queue_s REAL, retry_s REAL, attempts INTEGER NOT NULL,
+        finished_at TEXT NOT NULL, superseded INTEGER NOT NULL DEFAULT 0
+    );
+    -- A failed trial that was asked again keeps its row, for what it cost; only one row counts as its result.
+    CREATE UNIQUE INDEX one_result_per_trial ON trials (id) WHERE superseded = 0;
+    CREATE TABLE ends (
+        model INTEGER NOT NULL, state TEXT NOT NULL, message TEXT NOT NULL, seconds REAL NOT NULL, at TEXT NOT NULL
+    );
+    """,
+)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a database up to date; each step happens wholly or not at all."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(MIGRATIONS):
+        raise StoreError("the run was made by a newer version of this tool; update it to read the run")
+    for number, step in enumerate(MIGRATIONS[version:], start=version + 1):
+        connection.executescript(
+            f"BEGIN; {step}; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number}; COMMIT;"
+        )

@@ -1,0 +1,159 @@
+"""The store of one run: opened once, owned by one process, readable by all."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from benchmark.core.errors import ProtocolMismatch, StoreError
+from benchmark.core.events import Event
+from benchmark.core.model import ModelRef
+from benchmark.core.redact import Redactor
+from benchmark.core.run import RunInfo
+from benchmark.core.trial import Trial
+from benchmark.store.folder import DATABASE, check_writable, is_network_file_system, owned
+from benchmark.store.schema import APPLICATION_ID, migrate
+from benchmark.store.writer import Writer
+
+_LOOK_UP = 500
+"""Trials looked up at once when a run goes on."""
+
+
+class Store:
+    """A run's database, open for writing."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, info: RunInfo, *, resumed: bool) -> None:
+        self.folder = folder
+        self.info = info
+        self.resumed = resumed
+        self._connection = connection
+        self._models = dict(connection.execute("SELECT label, model FROM models"))
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, folder: Path, info: RunInfo) -> Iterator[Store]:
+        """Make the run's store, or go on with the one that is there. Refuses before anything is asked."""
+        check_writable(folder, info.planned * len(info.models))
+        with owned(folder), contextlib.closing(_connect(folder)) as connection:
+            resumed = connection.execute("SELECT count(*) FROM run").fetchone()[0] > 0
+            info = _continued(read_info(connection), info) if resumed else info
+            _record(connection, info)
+            yield cls(folder, connection, info, resumed=resumed)
+
+    def unfinished(self, trials: Iterable[Trial], *, retry_failed: bool) -> Iterator[Trial]:
+        """The trials that still have to be asked, in order, without holding them all."""
+        if not self.resumed:
+            yield from trials
+            return
+        rest = iter(trials)
+        while chunk := list(islice(rest, _LOOK_UP)):
+            done = self._finished([bytes.fromhex(trial.id) for trial in chunk], retry_failed=retry_failed)
+            yield from (trial for trial in chunk if bytes.fromhex(trial.id) not in done)
+
+    def finished_count(self, model: ModelRef, *, retry_failed: bool) -> int:
+        """How many trials of a model need not be asked again."""
+        query = f"SELECT count(*) FROM trials WHERE superseded = 0 AND model = ? AND {_kept(retry_failed)}"
+        count: int = self._connection.execute(query, (self._models[model.label],)).fetchone()[0]
+        return count
+
+    def committed(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+        """Write the events and yield each on once it is on disk."""
+        redact = Redactor.from_environment()
+        return Writer(self._connection, self._models, redact, resumed=self.resumed).committed(events)
+
+    def _finished(self, ids: list[bytes], *, retry_failed: bool) -> set[bytes]:
+        places = ", ".join("?" * len(ids))
+        query = f"SELECT id FROM trials WHERE superseded = 0 AND id IN ({places}) AND {_kept(retry_failed)}"
+        return {row[0] for row in self._connection.execute(query, ids)}
+
+
+def _kept(retry_failed: bool) -> str:
+    """Which results stand: what was answered, and unless asked otherwise what was refused as a request."""
+    blamed = "" if retry_failed else " OR failure_kind IN ('bad_request', 'context_length')"
+    return f"(outcome <> 'failed'{blamed})"
+
+
+def read_info(connection: sqlite3.Connection) -> RunInfo:
+    """What a database says of its run."""
+    row = connection.execute("SELECT info FROM run").fetchone()
+    if row is None:
+        raise StoreError("the run was never started")
+    return msgspec.json.decode(row[0], type=RunInfo)
+
+
+def connect_to_read(folder: Path) -> sqlite3.Connection:
+    """A connection that cannot change anything; a damaged or foreign file is named."""
+    path = folder / DATABASE
+    if not path.is_file():
+        raise StoreError(f"there is no run in {folder}")
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    _check(connection, path)
+    return connection
+
+
+def _connect(folder: Path) -> sqlite3.Connection:
+    path = folder / DATABASE
+    existed = path.exists() and path.stat().st_size > 0
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        if existed:
+            _check(connection, path)
+        # Over a network the write-ahead log's shared memory does not work; a rollback journal does.
+        connection.execute(f"PRAGMA journal_mode = {'DELETE' if is_network_file_system(folder) else 'WAL'}")
+        connection.execute("PRAGMA synchronous = FULL")
+        migrate(connection)
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise _damaged(path, error) from None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    try:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise _damaged(path, error) from None
+    if application != APPLICATION_ID:
+        connection.close()
+        raise StoreError(f"{path} is a database of something else; nothing was changed")
+    if verdict != "ok":
+        connection.close()
+        raise _damaged(path, verdict)
+
+
+def _damaged(path: Path, reason: object) -> StoreError:
+    return StoreError(f"{path} is damaged ({reason}); nothing was changed. What can still be read: sqlite3 {path.name} .recover")
+
+
+def _continued(stored: RunInfo, wanted: RunInfo) -> RunInfo:
+    """The stored run, with the models that were added; its questions must be the same."""
+    if stored.protocol != wanted.protocol:
+        names = [n for n in stored.protocol.__slots__ if getattr(stored.protocol, n) != getattr(wanted.protocol, n)]
+        raise ProtocolMismatch(
+            f"the run {stored.run_id} was made with another {', '.join(names)}; its results cannot be mixed with these. "
+            "Start a new run, or resume with what it was made with"
+        )
+    labels = {model.label for model in stored.models}
+    added = tuple(model for model in wanted.models if model.label not in labels)
+    return replace(stored, models=stored.models + added)
+
+
+def _record(connection: sqlite3.Connection, info: RunInfo) -> None:
+    """Write the run's description; every model gets its number."""
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("DELETE FROM run")
+    connection.execute("INSERT INTO run VALUES (?)", (msgspec.json.encode(info).decode(),))
+    rows = [(model.label, msgspec.json.encode(model).decode()) for model in info.models]
+    connection.executemany("INSERT OR IGNORE INTO models (label, info) VALUES (?, ?)", rows)
+    connection.execute("COMMIT")

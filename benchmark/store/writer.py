@@ -1,0 +1,125 @@
+"""The one thread that writes. Results are gathered for a moment and committed together."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from queue import SimpleQueue
+
+from benchmark.core.errors import StoreError, StoreFull
+from benchmark.core.events import Event, ModelFinished, TrialFinished
+from benchmark.store.rows import INSERT_SAMPLE, INSERT_TRIAL, Redact, sample_row, trial_row
+
+_GATHER_S = 0.03
+_LARGEST_BATCH = 500
+_LARGEST_PENDING = 5000
+_SUPERSEDE = "UPDATE trials SET superseded = 1 WHERE id = ? AND superseded = 0 AND outcome = 'failed'"
+
+Batch = list[Event]
+
+
+class Writer:
+    """Commits events in batches and hands each batch back once it is on disk."""
+
+    def __init__(self, connection: sqlite3.Connection, models: Mapping[str, int], redact: Redact, *, resumed: bool) -> None:
+        self._connection = connection
+        self._models = models
+        self._redact = redact
+        self._resumed = resumed
+        self._inbox: SimpleQueue[Batch | None] = SimpleQueue()
+        self._pending = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def committed(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+        """Yield each event on once it, and all before it, are on disk."""
+        outbox: asyncio.Queue[Batch | BaseException | None] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        thread = threading.Thread(target=self._write, args=(loop, outbox), name="store-writer", daemon=True)
+        thread.start()
+        pump = asyncio.create_task(self._pump(events))
+        try:
+            while (batch := await outbox.get()) is not None:
+                if isinstance(batch, BaseException):
+                    raise batch
+                self._count(-len(batch))
+                for event in batch:
+                    yield event
+            await pump
+        finally:
+            pump.cancel()
+            await asyncio.gather(pump, return_exceptions=True)
+            # The pump says so itself, unless it was ended before it began.
+            self._inbox.put(None)
+            await asyncio.to_thread(thread.join)
+
+    async def _pump(self, events: AsyncIterator[Event]) -> None:
+        """Gather events and pass them to the thread, a batch at a time."""
+        gathered: Batch = []
+        flusher = asyncio.create_task(self._flush_regularly(gathered))
+        try:
+            async for event in events:
+                gathered.append(event)
+                if len(gathered) >= _LARGEST_BATCH:
+                    self._flush(gathered)
+                await self._room.wait()
+        finally:
+            flusher.cancel()
+            self._flush(gathered)
+            self._inbox.put(None)
+
+    async def _flush_regularly(self, gathered: Batch) -> None:
+        while True:
+            await asyncio.sleep(_GATHER_S)
+            self._flush(gathered)
+
+    def _flush(self, gathered: Batch) -> None:
+        if gathered:
+            self._count(len(gathered))
+            self._inbox.put(gathered.copy())
+            gathered.clear()
+
+    def _count(self, change: int) -> None:
+        """Keep count of what the disk has not taken yet; too much of it makes the pump wait."""
+        self._pending += change
+        (self._room.set if self._pending < _LARGEST_PENDING else self._room.clear)()
+
+    def _write(self, loop: asyncio.AbstractEventLoop, outbox: asyncio.Queue[Batch | BaseException | None]) -> None:
+        """The thread: commit, then report. After an error nothing more is written."""
+        report = loop.call_soon_threadsafe
+        while (batch := self._inbox.get()) is not None:
+            try:
+                self._commit(batch)
+            except sqlite3.Error as error:
+                report(outbox.put_nowait, _explained(error))
+                break
+            report(outbox.put_nowait, batch)
+        report(outbox.put_nowait, None)
+
+    def _commit(self, batch: Batch) -> None:
+        results = [event.result for event in batch if isinstance(event, TrialFinished)]
+        ends = [event for event in batch if isinstance(event, ModelFinished)]
+        if not results and not ends:
+            return
+        with self._connection as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            if self._resumed:
+                connection.executemany(_SUPERSEDE, [(bytes.fromhex(r.trial.id),) for r in results])
+            connection.executemany(INSERT_SAMPLE, map(sample_row, results))
+            rows = (trial_row(r, self._models[r.trial.model.label], self._redact) for r in results)
+            connection.executemany(INSERT_TRIAL, rows)
+            connection.executemany("INSERT INTO ends VALUES (?, ?, ?, ?, ?)", map(self._end_row, ends))
+
+    def _end_row(self, end: ModelFinished) -> tuple[int, str, str, float, str]:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return self._models[end.model], end.state.value, self._redact(end.message), end.seconds, now
+
+
+def _explained(error: sqlite3.Error) -> StoreError:
+    """A database error in words that say what to do."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+        return StoreFull("the disk is full: what was reported finished is kept; free some space and go on with --resume")
+    return StoreError(f"the results could not be written ({error}); what was reported finished is kept, --resume goes on")

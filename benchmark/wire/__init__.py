@@ -1,0 +1,1 @@
+"""How each family of model servers spells requests, replies and errors. No network here."""
