@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import platform
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmark import __version__
 from benchmark.core.clock import Clock, SystemClock
-from benchmark.core.events import Event
+from benchmark.core.events import Event, ModelFinished, TrialFinished
+from benchmark.core.message import user
+from benchmark.core.model import ModelRef
 from benchmark.core.protocols import Watcher
 from benchmark.core.run import RunInfo, RunSpec
+from benchmark.core.sample import Sample
+from benchmark.core.trial import Trial, TrialResult
 from benchmark.engine.execute import Lane, execute
 from benchmark.engine.plan import Plan, make_plan
 from benchmark.engine.stop import Stop
@@ -18,6 +24,18 @@ from benchmark.report.summary import Summary, summarise
 from benchmark.report.tabular import write_csv, write_json
 from benchmark.store.reader import StoreReader
 from benchmark.store.store import Store
+
+__all__ = [
+    "Plan",
+    "Stop",
+    "ask_models",
+    "loop_factory",
+    "make_plan",
+    "read_summary",
+    "run_benchmark",
+    "run_plan",
+    "write_reports",
+]
 
 TRIALS_CSV = "trials.csv"
 REPORT_JSON = "comparison_report.json"
@@ -27,18 +45,21 @@ def ignore(event: Event) -> None:
     """Watch nothing."""
 
 
-async def run_benchmark(
-    spec: RunSpec, *, watch: Watcher = ignore, stop: Stop | None = None, clock: Clock | None = None
-) -> Summary:
+async def run_benchmark(spec: RunSpec, *, watch: Watcher = ignore, stop: Stop | None = None) -> Summary:
     """Run what the spec asks for and has not been done yet, then summarise it."""
-    plan = make_plan(spec)
-    with Store.open(spec.results_dir, describe(plan, clock or SystemClock())) as store:
+    return await run_plan(make_plan(spec), watch=watch, stop=stop)
+
+
+async def run_plan(plan: Plan, *, watch: Watcher = ignore, stop: Stop | None = None, clock: Clock | None = None) -> Summary:
+    """Ask what the store does not have yet; every event is on disk before it is told."""
+    folder = plan.spec.results_dir
+    with Store.open(folder, describe(plan, clock or SystemClock())) as store:
         lanes = lanes_of(plan, store)
-        events = store.committed(execute(lanes, spec, stop=stop, clock=clock))
+        events = store.committed(execute(lanes, plan.spec, stop=stop, clock=clock))
         async with contextlib.aclosing(events):  # type: ignore[type-var]
             async for event in events:
                 watch(event)
-    return read_summary(spec.results_dir)
+    return read_summary(folder)
 
 
 def lanes_of(plan: Plan, store: Store) -> list[Lane]:
@@ -82,3 +103,29 @@ def write_reports(folder: Path, *, csv_path: Path | None) -> list[Path]:
             write_csv(reader, csv_path)
             written.append(csv_path)
     return written
+
+
+async def ask_models(models: Sequence[ModelRef], prompt: str, *, timeout_s: float | None = None) -> dict[str, TrialResult | str]:
+    """One prompt to several models at once: each model's result, or the reason why it has none. Nothing is kept."""
+    sample = Sample(id="ask", messages=(user(prompt),), scorers=())
+    spec = RunSpec(models=tuple(models), dataset="", results_dir=Path(), max_workers=len(models), timeout_s=timeout_s)
+    lanes = [
+        Lane(model=model, trials=iter([Trial(sample=sample, model=model, agent="direct", repeat=0, id="ask")]), count=1)
+        for model in models
+    ]
+    results: dict[str, TrialResult | str] = {}
+    async for event in execute(lanes, spec):
+        if isinstance(event, TrialFinished):
+            results[event.result.trial.model.label] = event.result
+        elif isinstance(event, ModelFinished):
+            results.setdefault(event.model, event.message)
+    return results
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The fastest event loop there is here."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from benchmark.core.errors import BenchmarkError, FailureKind, ProviderError
 from benchmark.core.message import Message, Reply, Tool, Usage
 from benchmark.core.model import Request
 from benchmark.core.protocols import Agent, Scorer
+from benchmark.core.redact import Redactor
 from benchmark.core.trial import Failure, Outcome, Output, Score, Timing, Trial, TrialResult
 from benchmark.engine.call import Caller, Meter
 from benchmark.engine.present import labels
@@ -23,6 +25,7 @@ class Tools:
     agent: Agent
     scorers: Mapping[str, Scorer]
     caller: Caller
+    redact: Redactor
 
 
 class TrialContext:
@@ -42,7 +45,7 @@ class TrialContext:
         request = Request(
             model=trial.model.name,
             messages=tuple(messages),
-            settings=trial.model.settings,
+            settings=_settings(trial),
             tools=tuple(tools),
             options=labels(trial.sample),
             nonce=trial.id,
@@ -51,6 +54,14 @@ class TrialContext:
         if reply.usage is not None:
             self.usage = reply.usage if self.usage is None else self.usage + reply.usage
         return reply
+
+
+def _settings(trial: Trial) -> Mapping[str, Any]:
+    """What is sent along; a repeat asks with the next seed, or it would only repeat itself."""
+    settings = trial.model.settings
+    if trial.repeat and "seed" in settings:
+        return {**settings, "seed": settings["seed"] + trial.repeat}
+    return settings
 
 
 async def attempt(trial: Trial, tools: Tools) -> TrialResult:
@@ -76,5 +87,5 @@ def _metered(output: Output, context: TrialContext) -> Output:
 def _failed(trial: Trial, error: BenchmarkError, context: TrialContext, tools: Tools) -> TrialResult:
     kind = error.kind if isinstance(error, ProviderError) else FailureKind.OURS
     now = tools.caller.clock.now()
-    failure = Failure(kind=kind, message=str(error), at=now, attempts=context.meter.attempts)
+    failure = Failure(kind=kind, message=tools.redact(str(error)), at=now, attempts=context.meter.attempts)
     return TrialResult(trial=trial, outcome=Outcome.FAILED, failure=failure, finished_at=now)

@@ -15,6 +15,7 @@ from benchmark.core.errors import BenchmarkError
 from benchmark.core.events import Event, ModelFinished, ModelStarted, ModelState, ModelWaiting, TrialFinished
 from benchmark.core.model import ModelRef
 from benchmark.core.protocols import Endpoint, Provider
+from benchmark.core.redact import Redactor
 from benchmark.core.run import RunSpec
 from benchmark.core.trial import Trial
 from benchmark.engine.attempt import Tools, attempt
@@ -113,6 +114,7 @@ class _Engine:
     stop: Stop
     clock: Clock
     deadlines: Deadlines = field(init=False)
+    redact: Redactor = field(default_factory=Redactor.from_environment)
 
     def __post_init__(self) -> None:
         self.deadlines = Deadlines(self.clock)
@@ -161,7 +163,7 @@ class _Engine:
             ModelFinished(
                 model=lane.model.label,
                 state=progress.state,
-                message=progress.message,
+                message=self.redact(progress.message),
                 seconds=self.clock.monotonic() - started,
                 done=progress.done,
             )
@@ -221,7 +223,7 @@ class _Engine:
 
     def _tools(self, lane: Lane, provider: Provider) -> Tools:
         def on_wait(reason: str, seconds: float) -> None:
-            self.mailbox.put(ModelWaiting(model=lane.model.label, reason=reason, seconds=seconds))
+            self.mailbox.put(ModelWaiting(model=lane.model.label, reason=self.redact(reason), seconds=seconds))
 
         caller = Caller(
             provider=provider,
@@ -232,7 +234,7 @@ class _Engine:
             request_timeout_s=self.spec.request_timeout_s,
             on_wait=on_wait,
         )
-        return Tools(agent=make_agent(self.spec.agent), scorers=_Scorers(), caller=caller)
+        return Tools(agent=make_agent(self.spec.agent), scorers=_Scorers(), caller=caller, redact=self.redact)
 
 
 class _Scorers(dict):  # type: ignore[type-arg]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from benchmark.core.errors import UsageError
 from benchmark.core.model import ModelRef
@@ -39,6 +40,10 @@ class Plan:
                 sample = present(self.dataset[position], seed=spec.seed, repeat=repeat)
                 identity = trial_id(sample.asked_digest, digest, spec.agent, repeat)
                 yield Trial(sample=sample, model=model, agent=spec.agent, repeat=repeat, id=identity)
+
+    def placed_in(self, folder: Path) -> Plan:
+        """The same plan with its results in another folder."""
+        return replace(self, spec=replace(self.spec, results_dir=folder))
 
 
 def make_plan(spec: RunSpec) -> Plan:

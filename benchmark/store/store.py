@@ -138,15 +138,17 @@ def _damaged(path: Path, reason: object) -> StoreError:
 
 def _continued(stored: RunInfo, wanted: RunInfo) -> RunInfo:
     """The stored run, with the models that were added; its questions must be the same."""
-    if stored.protocol != wanted.protocol:
-        names = [n for n in stored.protocol.__slots__ if getattr(stored.protocol, n) != getattr(wanted.protocol, n)]
+    names = [n for n in stored.protocol.__slots__ if getattr(stored.protocol, n) != getattr(wanted.protocol, n)]
+    # A file may have moved (its digest says it is the same), and a run may be made longer.
+    names = [n for n in names if n != "dataset" and not (n == "limit" and wanted.planned > stored.planned)]
+    if names:
         raise ProtocolMismatch(
             f"the run {stored.run_id} was made with another {', '.join(names)}; its results cannot be mixed with these. "
             "Start a new run, or resume with what it was made with"
         )
     labels = {model.label for model in stored.models}
     added = tuple(model for model in wanted.models if model.label not in labels)
-    return replace(stored, models=stored.models + added)
+    return replace(stored, models=stored.models + added, protocol=wanted.protocol, planned=wanted.planned)
 
 
 def _record(connection: sqlite3.Connection, info: RunInfo) -> None:

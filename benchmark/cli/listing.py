@@ -1,0 +1,92 @@
+"""`tiebreak list`: what there is to name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmark.cli.console import Console
+from benchmark.config import Config, load_config, results_root
+from benchmark.core.errors import BenchmarkError
+from benchmark.pipeline import read_summary
+from benchmark.registry import SHIPPED, Catalog, load_dataset, names, plugin, provider_class
+from benchmark.store.folder import DATABASE
+
+_Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+def show_list(what: str, config: Path | None) -> int:
+    """List what can be named: models, datasets, scorers, providers or runs."""
+    listed: dict[str, Callable[[], _Rows]] = {
+        "models": lambda: _models(load_config(config)),
+        "datasets": _datasets,
+        "scorers": _scorers,
+        "providers": _providers,
+        "runs": _runs,
+    }
+    headings, rows = listed[what]()
+    console = Console()
+    console.table(headings, rows)
+    if not rows:
+        console.line(f"No {what} yet.")
+    return 0
+
+
+def _models(config: Config) -> _Rows:
+    catalog = config.catalog(detect=True)
+    rows = [_model_row(name, catalog) for name in catalog.names()]
+    rows += [(f"baseline/{name}", "baseline", "a floor to compare with") for name in SHIPPED["baseline"]]
+    rows += [(name, "", f"disabled in {config.path}") for name in config.disabled]
+    return ("Model", "Provider", "Can it run here?"), rows
+
+
+def _model_row(name: str, catalog: Catalog) -> tuple[str, ...]:
+    try:
+        ref = catalog.resolve(name)
+    except BenchmarkError as error:
+        return name, "", str(error)
+    if ref.key_variable and not os.environ.get(ref.key_variable):
+        return name, ref.provider, f"set {ref.key_variable}"
+    return name, ref.provider, "yes"
+
+
+def _datasets() -> _Rows:
+    rows: list[tuple[str, ...]] = []
+    for name in names("datasets"):
+        dataset = load_dataset(name)
+        rows.append((name, f"{len(dataset):,}", ", ".join(dataset.scorers), dataset.about))
+    rows.append(("FILE.jsonl, FILE.csv", "", "", "your own: rows of input, target and, for multiple choice, choices"))
+    return ("Dataset", "Samples", "Scored by", "What it is"), rows
+
+
+def _scorers() -> _Rows:
+    return ("Scorer", "What it does"), [(name, _first_line(plugin("scorers", name))) for name in names("scorers")]
+
+
+def _providers() -> _Rows:
+    rows: list[tuple[str, ...]] = []
+    for name in names("providers"):
+        served_by = provider_class(name)
+        variables = " or ".join(served_by.key_variables) or "none"
+        rows.append((name, variables, " or ".join(served_by.url_variables), _first_line(served_by)))
+    return ("Provider", "Key", "Address", "What it is"), rows
+
+
+def _runs() -> _Rows:
+    rows: list[tuple[str, ...]] = []
+    for path in sorted(results_root().glob(f"*/{DATABASE}"), reverse=True):
+        try:
+            summary = read_summary(path.parent)
+        except BenchmarkError as error:
+            rows.append((path.parent.name, "", "", str(error)))
+            continue
+        done = sum(model.answered + model.failed for model in summary.models)
+        planned = sum(model.planned for model in summary.models)
+        models = ", ".join(model.model.label for model in summary.models)
+        rows.append((path.parent.name, summary.info.protocol.dataset, f"{done}/{planned}", models))
+    return ("Run", "Dataset", "Done", "Models"), rows
+
+
+def _first_line(thing: object) -> str:
+    return (thing.__doc__ or "").strip().partition("\n")[0]

@@ -1,0 +1,144 @@
+"""The commands and their flags. What a command does is imported when it is called, so help costs nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmark import __version__
+from benchmark.cli.options import model_options, pace_options, run_options, setting_options
+from benchmark.core.errors import BenchmarkError
+
+EXIT_FAILED = 1
+EXIT_PARTIAL = 2
+EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
+
+
+class Commands(click.Group):
+    """The commands in the order they are declared; a close name is suggested for an unknown one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names, the important ones first."""
+        return list(self.commands)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that was named."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            from benchmark.registry import did_you_mean
+
+            raise click.UsageError(f"there is no command {args[0]!r}{did_you_mean(args[0], self.commands)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="tiebreak")
+def tiebreak() -> None:
+    """Run the same questions on many models and learn which is really better, or that it is a tie."""
+
+
+@tiebreak.command()
+@model_options
+@run_options
+@pace_options
+@setting_options
+def run(**flags: Any) -> int:
+    """Ask a dataset's questions of one or many models and compare them.
+
+    \b
+    Examples:
+      tiebreak run --model gemini-1.5-flash --dataset truthfulness
+      tiebreak run --models gpt-4,claude-3-opus-20240229 --dataset truthfulness --parallel
+      tiebreak run --all-models --dataset my_questions.jsonl --limit 50
+      tiebreak run --resume run_20261115_203300
+
+    Exit codes: 0 all models finished, 1 nothing usable, 2 partial, 3 a gate missed, 130 interrupted, 143 terminated.
+    """  # noqa: D301 -- click needs the character, not the two letters
+    from benchmark.cli.run import Flags, run_with
+
+    return run_with(Flags(**flags))
+
+
+@tiebreak.command(short_help="See it work, with no key and no set-up.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask fewer than the fifty questions.")
+def demo(limit: int | None) -> int:
+    """See it work: the embedded model against chance on fifty easy questions, no key needed."""
+    from benchmark.cli.demo import show_demo
+
+    return show_demo(limit)
+
+
+@tiebreak.command(short_help="Put one prompt to several models, answers side by side.")
+@click.argument("prompt")
+@model_options
+@setting_options
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=120.0, show_default=True, metavar="S")
+def ask(prompt: str, timeout: float, **flags: Any) -> int:
+    """Put PROMPT to several models at once and show the answers side by side."""
+    from benchmark.cli.ask import ask_side_by_side
+
+    return ask_side_by_side(prompt, timeout, flags)
+
+
+@tiebreak.command("list", short_help="List models, datasets, scorers, providers or runs.")
+@click.argument("what", type=click.Choice(["models", "datasets", "scorers", "providers", "runs"]))
+@click.option("--config", type=click.Path(path_type=Path), help="Another models_config.yaml.")
+def listing(what: str, config: Path | None) -> int:
+    """List what can be named: models, datasets, scorers, providers or runs."""
+    from benchmark.cli.listing import show_list
+
+    return show_list(what, config)
+
+
+@tiebreak.command(short_help="Say what is installed, what is missing and how to fix it.")
+def doctor() -> int:
+    """Say what is installed, which keys are set, whether Ollama is up, what is missing and how to fix it."""
+    from benchmark.cli.doctor import show_findings
+
+    return show_findings()
+
+
+def run_command_line(arguments: Sequence[str] | None = None, *, default_command: str | None = None) -> int:
+    """Run a command line. Bad input ends in a sentence and exit code 1, never in a traceback."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if default_command and not (given and (given[0] in tiebreak.commands or given[0] == "--version")):
+        given.insert(0, default_command)
+    _read_environment()
+    try:
+        result = tiebreak.main(given, prog_name="tiebreak", standalone_mode=False)
+    except click.UsageError as error:
+        _complain(error.format_message(), hint=f"see {_help_of(error)}")
+        return EXIT_FAILED
+    except (click.Abort, KeyboardInterrupt):
+        _complain("interrupted")
+        return EXIT_INTERRUPTED
+    except BenchmarkError as error:
+        _complain(str(error))
+        return EXIT_FAILED
+    except BrokenPipeError:
+        # Whoever read our output has left (as `| head` does): nobody is there to be told.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    return result if isinstance(result, int) else 0
+
+
+def _read_environment() -> None:
+    if Path(".env").is_file():
+        from benchmark.config import read_env_file
+
+        read_env_file()
+
+
+def _complain(message: str, hint: str = "") -> None:
+    click.echo(f"error: {message}", err=True)
+    if hint:
+        click.echo(hint, err=True)
+
+
+def _help_of(error: click.UsageError) -> str:
+    return f"{error.ctx.command_path if error.ctx else 'tiebreak'} --help"

@@ -1,0 +1,113 @@
+"""The one vocabulary of flags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_SETTING = re.compile(r"[A-Za-z_]+=[^/@]*")
+
+
+def split_models(text: str) -> list[str]:
+    """Names in a comma-separated list; commas inside a variant (`name@a=1,b=2`) do not separate."""
+    found: list[str] = []
+    for piece in filter(None, (part.strip() for part in text.split(","))):
+        if found and "@" in found[-1] and _SETTING.fullmatch(piece):
+            found[-1] += f",{piece}"
+        else:
+            found.append(piece)
+    return found
+
+
+class Percent(click.ParamType[Any]):
+    """A share, written as 1% or 0.01."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The share as a number from 0 to 1."""
+        if isinstance(value, float):
+            return value
+        try:
+            share = float(str(value).removesuffix("%")) / (100 if str(value).endswith("%") else 1)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            self.fail(f"{value!r} is not a share such as 1% or 0.01", param, ctx)
+        return share
+
+
+def model_options(command: Command) -> Command:
+    """Which models."""
+    options = (
+        click.option("--model", "model", multiple=True, metavar="NAME", help="A model; may be given several times."),
+        click.option("--models", metavar="A,B,C", help="Several models, also of different providers."),
+        click.option("--all-models", is_flag=True, help="Every model that can run here now."),
+        click.option("--category", metavar="NAME", help="The models of a category of models_config.yaml."),
+        click.option("--provider", metavar="NAME", help="Deprecated: that provider's default model."),
+        click.option("--config", type=click.Path(path_type=Path), help="Another models_config.yaml."),
+    )
+    return _apply(command, options)
+
+
+def setting_options(command: Command) -> Command:
+    """How the models are asked."""
+    options = (
+        click.option("--temperature", type=click.FloatRange(min=0), help="Sampling temperature."),
+        click.option("--max-tokens", type=click.IntRange(min=1), help="Most tokens of an answer."),
+        click.option("--reasoning-effort", metavar="LEVEL", help="How hard a reasoning model thinks: low, medium, high, …"),
+        click.option("--seed", type=int, help="Seed of choice order and, where the provider has one, of sampling."),
+    )
+    return _apply(command, options)
+
+
+def pace_options(command: Command) -> Command:
+    """How fast and how long."""
+    options = (
+        click.option("--parallel", is_flag=True, help="Up to 4 models at once."),
+        click.option("--max-workers", type=click.IntRange(min=1), help="Models at once with --parallel (default 4)."),
+        click.option("--max-connections", type=click.IntRange(1, 4096), help="Requests in flight per model."),
+        click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Most seconds per model."),
+        click.option(
+            "--request-timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            default=600.0,
+            show_default=True,
+            metavar="S",
+            help="Most seconds for one answer.",
+        ),
+        click.option("--use-engine", is_flag=True, help="Accepted: there is one engine and it is always used."),
+    )
+    return _apply(command, options)
+
+
+def run_options(command: Command) -> Command:
+    """What is asked and what becomes of it."""
+    options = (
+        click.option("--dataset", metavar="NAME", help="A registered dataset, or a .jsonl or .csv file."),
+        click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only N samples, spread over categories."),
+        click.option("--repeats", type=click.IntRange(min=1), default=None, metavar="K", help="Ask every sample K times."),
+        click.option("--output", type=click.Path(path_type=Path), help="Folder for the results, or a .csv file."),
+        click.option("--resume", metavar="ID_OR_PATH", help="Go on with a run; nothing finished is asked again."),
+        click.option("--retry-failed", is_flag=True, help="With --resume: ask all failed samples again."),
+        click.option("--allow-failures", type=Percent(), default=0.0, metavar="1%", help="Failed trials that are no fault."),
+        click.option("--fail-under", type=click.FloatRange(0, 1), metavar="X", help="Exit 3 if a model scores below X."),
+        click.option("--dry-run", is_flag=True, help="Show what would be asked, and ask nothing."),
+        click.option("--yes", is_flag=True, help="Do not ask before spending."),
+        click.option("--no-csv", is_flag=True, help="Write no CSV."),
+        click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on standard output."),
+        click.option("--markdown", is_flag=True, help="The comparison as a Markdown table."),
+        click.option("--quiet", is_flag=True, help="No progress, only the result."),
+    )
+    return _apply(command, options)
+
+
+def _apply(command: Command, options: tuple[Callable[[Command], Command], ...]) -> Command:
+    for option in reversed(options):
+        command = option(command)
+    return command

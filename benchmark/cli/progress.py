@@ -1,0 +1,254 @@
+"""Watching a run: a live view for a person, plain lines for a log, JSON lines for a program."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from benchmark.core.events import Event, ModelFinished, ModelStarted, ModelState, ModelWaiting, TrialFinished
+from benchmark.core.trial import Outcome, TrialResult
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+    from rich.table import Table
+
+_PLAIN_EVERY_S = 10.0
+_PROJECT_AFTER = 5
+_BAR = 18
+_NAME = 32
+
+
+class View(Protocol):
+    """Something that watches a run while it is open."""
+
+    def __enter__(self) -> View: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def watch(self, event: Event) -> None:
+        """Take note of an event."""
+        ...
+
+
+@dataclass(slots=True)
+class Count:
+    """One model's progress."""
+
+    total: int
+    position: int
+    models: int
+    started: float
+    done: int = 0
+    right: float = 0.0
+    failed: int = 0
+    waiting: str = ""
+    waiting_until: float = 0.0
+    ended: str = ""
+    seconds: float = 0.0
+
+    def rate(self, now: float) -> float:
+        """Trials per second so far."""
+        elapsed = self.seconds if self.ended else now - self.started
+        return self.done / elapsed if elapsed > 0 else 0.0
+
+    def left(self, now: float) -> float | None:
+        """Seconds still to go, once enough is known to say."""
+        rate = self.rate(now)
+        return None if self.done < _PROJECT_AFTER or rate == 0 else (self.total - self.done) / rate
+
+
+@dataclass(slots=True)
+class Counts:
+    """Every model's progress, kept up to date by events; nothing is ever counted anew."""
+
+    models: dict[str, Count] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
+
+    def watch(self, event: Event) -> None:
+        """Take note of an event."""
+        if isinstance(event, TrialFinished):
+            self._finished(event.result)
+        elif isinstance(event, ModelStarted):
+            self.models[event.model] = Count(event.trials, event.position, event.models, self.clock())
+        elif isinstance(event, ModelWaiting):
+            count = self.models[event.model]
+            count.waiting, count.waiting_until = event.reason, self.clock() + event.seconds
+        elif isinstance(event, ModelFinished):
+            count = self.models.setdefault(event.model, Count(0, 0, 0, self.clock()))
+            count.ended, count.seconds = event.state, event.seconds
+
+    def _finished(self, result: TrialResult) -> None:
+        count = self.models[result.trial.model.label]
+        count.done += 1
+        if result.outcome is Outcome.FAILED:
+            count.failed += 1
+        elif result.primary is not None:
+            count.right += result.primary.value
+
+
+class Live:
+    """Bars that move, redrawn a few times a second whatever happens in between."""
+
+    def __init__(self, console: RichConsole) -> None:
+        from rich.live import Live as RichLive
+
+        self._counts = Counts()
+        self.watch = self._counts.watch
+        self._live = RichLive(console=console, get_renderable=self._table, refresh_per_second=5, transient=True)
+
+    def __enter__(self) -> Live:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def _table(self) -> Table:
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        for name, justify in (("", "left"), ("", "left"), ("done", "right"), ("per s", "right"), ("failed", "right")):
+            table.add_column(name, justify=justify, no_wrap=True, header_style="dim")  # type: ignore[arg-type]
+        table.add_column("left", no_wrap=True, header_style="dim", overflow="ellipsis")
+        now = self._counts.clock()
+        for name, count in list(self._counts.models.items()):
+            table.add_row(*_row(name, count, now))
+        return table
+
+
+def _row(name: str, count: Count, now: float) -> tuple[Any, ...]:
+    from rich.progress_bar import ProgressBar
+    from rich.text import Text
+
+    label = name if len(name) <= _NAME else "…" + name[1 - _NAME :]
+    bar = ProgressBar(total=max(count.total, 1), completed=count.done if count.total else 1, width=_BAR)
+    failed = Text(str(count.failed), style="red" if count.failed else "dim")
+    return (
+        Text(label),
+        bar,
+        f"{count.done}/{count.total}",
+        f"{count.rate(now):.1f}",
+        failed,
+        Text(_standing(count, now)),
+    )
+
+
+def _standing(count: Count, now: float) -> str:
+    """Finished, waiting for something, or how long still."""
+    if count.ended:
+        return count.ended.replace("_", " ")
+    if now < count.waiting_until:
+        return f"waiting {count.waiting_until - now:.0f} s: {count.waiting}"
+    left = count.left(now)
+    return "…" if left is None else f"{left // 60:.0f}:{left % 60:02.0f}"
+
+
+class Plain:
+    """A line now and then, for logs and pipes."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._counts = Counts()
+        self._last = 0.0
+
+    def __enter__(self) -> Plain:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def watch(self, event: Event) -> None:
+        """Say that a model started, how it gets on, and how it ended."""
+        self._counts.watch(event)
+        if isinstance(event, ModelStarted):
+            self._last = self._counts.clock()
+            self._say(f"[{event.position}/{event.models}] Processing: {event.model}")
+        elif isinstance(event, ModelFinished):
+            count = self._counts.models[event.model]
+            state = "finished" if event.state is ModelState.FINISHED else event.state.replace("_", " ")
+            why = f": {event.message}" if event.message else ""
+            self._say(f"  {event.model}: {state}, {count.done} asked, {count.failed} failed, {event.seconds:.1f} s{why}")
+        elif self._counts.clock() - self._last >= _PLAIN_EVERY_S:
+            self._last = self._counts.clock()
+            for name, count in self._counts.models.items():
+                if not count.ended:
+                    self._say(f"  {name}: {count.done}/{count.total}, {count.failed} failed, {self._to_go(count)}")
+
+    def _to_go(self, count: Count) -> str:
+        now = self._counts.clock()
+        if now < count.waiting_until:
+            return _standing(count, now)
+        left = count.left(now)
+        return f"{count.rate(now):.1f}/s" + ("" if left is None else f", about {left:.0f} s left")
+
+
+class JsonLines:
+    """Every event as a JSON object on a line of standard output."""
+
+    def __enter__(self) -> JsonLines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout.flush()
+
+    def watch(self, event: Event) -> None:
+        """Print the event."""
+        self.say(_event_data(event))
+        if not isinstance(event, TrialFinished):
+            sys.stdout.flush()
+
+    def say(self, data: dict[str, Any]) -> None:
+        """Print one object."""
+        sys.stdout.buffer.write(msgspec.json.encode(data) + b"\n")
+
+
+class Silent:
+    """Watches nothing."""
+
+    def __enter__(self) -> Silent:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def watch(self, event: Event) -> None:
+        """Take no note."""
+
+
+def _event_data(event: Event) -> dict[str, Any]:
+    if isinstance(event, TrialFinished):
+        return {"event": "trial_finished", **_trial_data(event.result)}
+    if isinstance(event, ModelStarted):
+        return {
+            "event": "model_started",
+            "model": event.model,
+            "position": event.position,
+            "models": event.models,
+            "trials": event.trials,
+        }
+    if isinstance(event, ModelWaiting):
+        return {"event": "waiting", "model": event.model, "reason": event.reason, "seconds": event.seconds}
+    return {
+        "event": "model_finished",
+        "model": event.model,
+        "state": event.state,
+        "message": event.message,
+        "seconds": event.seconds,
+        "done": event.done,
+    }
+
+
+def _trial_data(result: TrialResult) -> dict[str, Any]:
+    primary, failure = result.primary, result.failure
+    return {
+        "model": result.trial.model.label,
+        "sample": result.trial.sample.id,
+        "repeat": result.trial.repeat,
+        "outcome": result.outcome,
+        "score": None if primary is None else primary.value,
+        "answer": None if primary is None else primary.answer,
+        "failure": None if failure is None else {"kind": failure.kind, "message": failure.message},
+    }

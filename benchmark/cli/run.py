@@ -1,0 +1,299 @@
+"""`tiebreak run`: a dataset's questions to one or many models."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+import sys
+import threading
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmark.cli.choose import Check, Choice, check_models, needs_detection, problems, with_settings
+from benchmark.cli.console import Console, counted, invoked_as
+from benchmark.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TERMINATED
+from benchmark.cli.progress import JsonLines, Live, Plain, Silent, View
+from benchmark.config import Config, load_config, results_root
+from benchmark.core.errors import StoreError, UsageError
+from benchmark.core.model import ModelRef
+from benchmark.core.run import RunSpec
+from benchmark.pipeline import TRIALS_CSV, Plan, Stop, loop_factory, make_plan, read_summary, run_plan, write_reports
+from benchmark.registry import Catalog
+from benchmark.report.summary import Summary, exit_code, worst_samples
+from benchmark.report.tabular import summary_data
+from benchmark.store.folder import find_run, new_run_folder
+from benchmark.store.reader import StoreReader
+
+_PARALLEL = 4
+_STOP_AT_ONCE_S = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """The command line of a run."""
+
+    model: tuple[str, ...] = ()
+    models: str | None = None
+    all_models: bool = False
+    category: str | None = None
+    provider: str | None = None
+    config: Path | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    reasoning_effort: str | None = None
+    seed: int | None = None
+    parallel: bool = False
+    max_workers: int | None = None
+    max_connections: int | None = None
+    timeout: float | None = None
+    request_timeout: float = 600.0
+    use_engine: bool = False
+    dataset: str | None = None
+    limit: int | None = None
+    repeats: int | None = None
+    output: Path | None = None
+    resume: str | None = None
+    retry_failed: bool = False
+    allow_failures: float = 0.0
+    fail_under: float | None = None
+    dry_run: bool = False
+    yes: bool = False
+    no_csv: bool = False
+    as_json: bool = False
+    markdown: bool = False
+    quiet: bool = False
+
+    @property
+    def choice(self) -> Choice:
+        """The flags that name models."""
+        return Choice(**{f.name: getattr(self, f.name) for f in fields(Choice)})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The flags that are sent to models."""
+        return {
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "reasoning_effort": self.reasoning_effort,
+            "seed": self.seed,
+        }
+
+
+def run_with(flags: Flags) -> int:
+    """Do what the flags say; the exit code says how it went."""
+    console = Console(to_stderr=flags.as_json)
+    if flags.use_engine and not flags.quiet:
+        console.line("--use-engine: there is one engine and it is always used", style="dim")
+    spec = _resumed_spec(flags, console) if flags.resume else _new_spec(flags, console)
+    if spec is None:
+        return EXIT_FAILED
+    plan = make_plan(spec)
+    if flags.dry_run:
+        return _show_plan(plan, console)
+    if not flags.resume:
+        plan = plan.placed_in(_folder(flags))
+    interrupted = run_watched(plan, view_for(flags, console), console)
+    return _report(plan.spec.results_dir, flags, console, interrupted)
+
+
+# --- what to run ------------------------------------------------------------------------------------
+
+
+def _new_spec(flags: Flags, console: Console) -> RunSpec | None:
+    """The run the flags describe; None when a model cannot be used, which was then said."""
+    if not flags.dataset:
+        raise UsageError("no dataset was named: --dataset truthfulness, or a .jsonl or .csv file of yours")
+    models = checked_models(flags, console)
+    if models is None:
+        return None
+    return _paced(
+        RunSpec(
+            models=models,
+            dataset=_dataset_name(flags.dataset),
+            results_dir=Path(),
+            limit=flags.limit,
+            repeats=flags.repeats or 1,
+            seed=flags.seed or 0,
+            command=f"{invoked_as()} {shlex.join(sys.argv[1:])}",
+        ),
+        flags,
+    )
+
+
+def _resumed_spec(flags: Flags, console: Console) -> RunSpec | None:
+    """The stored run, with what may differ the second time taken from the flags."""
+    folder = find_run(flags.resume or "", results_root())
+    with StoreReader(folder) as reader:
+        info = reader.info
+    models = info.models
+    if flags.choice.names_any:
+        added = checked_models(flags, console)
+        if added is None:
+            return None
+        models = _joined(models, added)
+    protocol = info.protocol
+    spec = RunSpec(
+        models=models,
+        dataset=_dataset_name(flags.dataset) if flags.dataset else protocol.dataset,
+        results_dir=folder,
+        agent=protocol.agent,
+        limit=flags.limit or protocol.limit,
+        repeats=flags.repeats or protocol.repeats,
+        seed=protocol.seed if flags.seed is None else flags.seed,
+        retry_failed=flags.retry_failed,
+        command=info.command,
+    )
+    return _paced(spec, flags)
+
+
+def _joined(stored: tuple[ModelRef, ...], named: tuple[ModelRef, ...]) -> tuple[ModelRef, ...]:
+    """The stored models as they were, then those that are new."""
+    labels = {model.label for model in stored}
+    return stored + tuple(model for model in named if model.label not in labels)
+
+
+def _paced(spec: RunSpec, flags: Flags) -> RunSpec:
+    return replace(
+        spec,
+        max_workers=(flags.max_workers or _PARALLEL) if flags.parallel or flags.max_workers else 1,
+        max_connections=flags.max_connections,
+        timeout_s=flags.timeout,
+        request_timeout_s=flags.request_timeout,
+    )
+
+
+def checked_models(flags: Flags, console: Console) -> tuple[ModelRef, ...] | None:
+    """Every named model, checked; None when one cannot be used. Nothing has been sent by then."""
+    config = load_config(flags.config)
+    for warning in config.warnings:
+        console.warn(warning)
+    if flags.provider:
+        console.warn("--provider is deprecated; name a model with --model")
+    catalog = config.catalog(detect=needs_detection(flags.choice))
+    checks = check_models(flags.choice, config, catalog)
+    if not flags.quiet or problems(checks):
+        console.checks(checks)
+    if problems(checks):
+        _explain(checks, catalog, config, console)
+        return None
+    refs = tuple(with_settings(check.ref, flags.settings) for check in checks if check.ref)
+    _caveat_unequal_settings(refs, console)
+    return refs
+
+
+def _explain(checks: list[Check], catalog: Catalog, config: Config, console: Console) -> None:
+    invalid = ", ".join(check.typed for check in problems(checks))
+    console.line(f"\nNothing was asked: cannot use {invalid}.", style="bold")
+    console.line(f"Available models: {', '.join(catalog.names())}")
+    if config.disabled:
+        console.line(f"Disabled in {config.path}: {', '.join(config.disabled)}")
+
+
+def _caveat_unequal_settings(models: tuple[ModelRef, ...], console: Console) -> None:
+    sent = {tuple(sorted(model.settings.items())) for model in models if not model.reference}
+    if len(sent) > 1:
+        console.line("Note: the models are asked with different settings, as shown above.", style="yellow")
+
+
+def _dataset_name(name: str) -> str:
+    """A file is remembered by its full path, so that the run can be resumed from anywhere."""
+    path = Path(name).expanduser()
+    return str(path.resolve()) if path.is_file() else name
+
+
+def _folder(flags: Flags) -> Path:
+    """The folder the flags name, new or empty; else a new one among the results."""
+    if flags.output is None or flags.output.suffix.lower() == ".csv":
+        return new_run_folder(results_root(), datetime.now(UTC).astimezone())
+    if (flags.output / "run.sqlite").exists():
+        raise UsageError(f"{flags.output} holds a run already; go on with it by --resume {flags.output}, or name another folder")
+    try:
+        flags.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"cannot make the results folder {flags.output}: {error.strerror}; choose another with --output"
+        ) from None
+    return flags.output
+
+
+# --- running ----------------------------------------------------------------------------------------
+
+
+def view_for(flags: Flags, console: Console) -> View:
+    """How to watch: JSON lines, a live view on a terminal, plain lines elsewhere."""
+    if flags.as_json:
+        return JsonLines()
+    if flags.quiet:
+        return Silent()
+    return Live(console.rich) if console.is_terminal else Plain(console.line)
+
+
+def run_watched(plan: Plan, view: View, console: Console) -> int:
+    """Run the plan under a view. 0 when it ran to its end, else the code of the signal that ended it."""
+    stop = Stop()
+    codes: list[int] = []
+
+    def on_signal(code: int) -> None:
+        codes.append(code)
+        stop.ask()
+        if len(codes) == 1:
+            console.line("Stopping: finishing what is in flight. Once more stops at once.", style="yellow")
+        else:
+            # Whatever hangs, the second time we are gone; all that was reported is on disk.
+            timer = threading.Timer(_STOP_AT_ONCE_S, os._exit, (codes[0],))
+            timer.daemon = True
+            timer.start()
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, on_signal, EXIT_INTERRUPTED)
+        loop.add_signal_handler(signal.SIGTERM, on_signal, EXIT_TERMINATED)
+        await run_plan(plan, watch=view.watch, stop=stop)
+
+    with view, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(work())
+    return codes[0] if codes else 0
+
+
+def _report(folder: Path, flags: Flags, console: Console, interrupted: int) -> int:
+    """Write the files, show the result, and say how to go on where something is left to do."""
+    summary = read_summary(folder)
+    named = flags.output if flags.output and flags.output.suffix.lower() == ".csv" else None
+    csv_path = None if flags.no_csv else named or folder / TRIALS_CSV
+    written = write_reports(folder, csv_path=csv_path)
+    code = interrupted or exit_code(summary, allow_failures=flags.allow_failures, fail_under=flags.fail_under)
+    if flags.as_json:
+        JsonLines().say({"event": "run_finished", "exit_code": code, "run": str(folder), **summary_data(summary)})
+        return code
+    show(summary, folder, console, markdown=flags.markdown)
+    console.written(written)
+    if any(not model.finished or model.failed for model in summary.models):
+        console.line(f"Not everything was answered. Go on with: {invoked_as()} run --resume {folder}", style="yellow")
+    return code
+
+
+def show(summary: Summary, folder: Path, console: Console, *, markdown: bool = False) -> None:
+    """One model at length, several as a table."""
+    console.line()
+    if len(summary.models) > 1 or markdown:
+        console.comparison(summary, markdown=markdown)
+        return
+    with StoreReader(folder) as reader:
+        worst = worst_samples(reader, summary.models[0].model.label)
+    console.details(summary.models[0], worst, summary.info.protocol.dataset)
+
+
+def _show_plan(plan: Plan, console: Console) -> int:
+    """What would be asked, without asking it."""
+    spec, samples = plan.spec, len(plan.order)
+    total = plan.trials_per_model * len(spec.models)
+    console.line(f"Dataset {spec.dataset}: {counted(samples, 'sample')}, scored by {', '.join(plan.dataset.scorers)}")
+    parts = (counted(len(spec.models), "model"), counted(samples, "sample"), counted(spec.repeats, "repeat"))
+    console.line(f"{' × '.join(parts)} = {counted(total, 'trial')}")
+    console.line("The first would be asked:\n")
+    console.line(next(plan.trials(spec.models[0])).sample.prompt)
+    return 0
