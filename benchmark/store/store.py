@@ -45,6 +45,9 @@ class Store:
             info = _continued(read_info(connection), info) if resumed else info
             _record(connection, info)
             yield cls(folder, connection, info, resumed=resumed)
+            # At rest a run is one plain file, to be copied or mailed. A reader who is just looking may prevent it.
+            with contextlib.suppress(sqlite3.OperationalError):
+                connection.execute("PRAGMA journal_mode = DELETE")
 
     def unfinished(self, trials: Iterable[Trial], *, retry_failed: bool) -> Iterator[Trial]:
         """The trials that still have to be asked, in order, without holding them all."""

@@ -1,0 +1,53 @@
+# All the set-up there is: `make demo` and `make test` work on a machine with git, make and Python >= 3.11 with pip.
+# Everything is installed into .venv, from locked and hashed requirements; after the first time no network is needed.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format perf lock clean
+
+help:  ## Say what can be made.
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: $(VENV)/.installed  ## See it work: the embedded model against chance.
+	@$(BIN)/python run_benchmarks.py demo
+
+test: $(VENV)/.installed-dev  ## Run the tests.
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --cov --cov-report=term $(ARGS)
+
+lint: $(VENV)/.installed-dev  ## Check style and types.
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+format: $(VENV)/.installed-dev  ## Put the code into its form.
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+perf: $(VENV)/.installed-dev  ## Measure the speed, against a bare loop doing the same requests.
+	@$(BIN)/python perf/run.py $(ARGS)
+
+lock:  ## Resolve the requirements anew (needs uv).
+	@for what in "requirements.lock:--group embedded" "requirements-dev.lock:--group embedded --group dev"; do \
+		file=$${what%%:*}; \
+		uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header $${what#*:} pyproject.toml -o $$file && \
+		awk '/^[a-zA-Z0-9]/ {skip = /sys_platform == .never./} !skip' $$file > $$file.new && mv $$file.new $$file || exit 1; \
+	done
+
+clean:  ## Remove what was made.
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.*
+
+# pip is told which environment to fill: some systems ship Python without the means to put pip into a new one.
+define install
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; none was found on the PATH." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
+	@echo "Installing into $(VENV) ..."
+	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(1)
+	@touch $@
+endef
+
+$(VENV)/.installed: requirements.lock
+	$(call install,requirements.lock)
+
+$(VENV)/.installed-dev: requirements-dev.lock
+	$(call install,requirements-dev.lock)

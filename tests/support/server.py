@@ -1,0 +1,169 @@
+"""A model server for tests: speaks the four dialects on loopback and keeps its own ledger of what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+KEY = "canary-key-5f1e0c"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as the server saw it."""
+
+    dialect: str
+    model: str
+    prompt: str
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An answer other than a good one."""
+
+    status: int = 500
+    body: str = '{"error": {"message": "scripted fault"}}'
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def letter_of(prompt: str) -> str:
+    """An answer that depends on the prompt alone."""
+    return "ABCD"[hashlib.sha256(prompt.encode()).digest()[0] % 4]
+
+
+class FakeServer:
+    """Runs in a thread of its own while the context is open, so that tests and child processes can both reach it."""
+
+    def __init__(
+        self,
+        answer: Callable[[str], str] = letter_of,
+        *,
+        latency_s: float = 0.0,
+        fault: Callable[[Asked, int], Fault | None] = lambda asked, number: None,
+        ollama_models: tuple[str, ...] = ("llama3:latest", "qwen2.5-coder:7b", "nomic-embed-text:latest"),
+    ) -> None:
+        self.answer = answer
+        self.latency_s = latency_s
+        self.fault = fault
+        self.ollama_models = ollama_models
+        self.ledger: list[Asked] = []
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self._ready = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self) -> FakeServer:
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._done.set)
+        self._thread.join(10)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def environment(self) -> dict[str, str]:
+        """Variables that send every provider here."""
+        return {
+            "OPENAI_BASE_URL": f"{self.url}/v1",
+            "OPENAI_API_KEY": KEY,
+            "ANTHROPIC_BASE_URL": self.url,
+            "ANTHROPIC_API_KEY": KEY,
+            "GOOGLE_GEMINI_BASE_URL": self.url,
+            "GOOGLE_API_KEY": KEY,
+            "OLLAMA_HOST": self.url,
+        }
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._main())
+        self._loop.close()
+
+    async def _main(self) -> None:
+        self._done = asyncio.Event()
+        app = web.Application(client_max_size=1 << 28)
+        app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/v1/messages", self._messages)
+        app.router.add_post("/v1beta/models/{call}", self._gemini)
+        app.router.add_post("/api/chat", self._ollama)
+        app.router.add_get("/api/tags", self._tags)
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.port = runner.addresses[0][1]
+        self._ready.set()
+        await self._done.wait()
+        await runner.cleanup()
+
+    async def _answered(self, asked: Asked, reply: Callable[[str], dict[str, Any]]) -> web.Response:
+        self.ledger.append(asked)
+        fault = self.fault(asked, len(self.ledger))
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            await asyncio.sleep(self.latency_s)
+        finally:
+            self.in_flight -= 1
+        if fault is not None:
+            return web.Response(status=fault.status, text=fault.body, headers=fault.headers)
+        return web.json_response(reply(self.answer(asked.prompt)))
+
+    async def _chat(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        asked = Asked("chat", body["model"], body["messages"][-1]["content"], body, dict(request.headers))
+
+        def reply(text: str) -> dict[str, Any]:
+            message = {"role": "assistant", "content": text}
+            usage = {"prompt_tokens": 11, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
+            return {"model": body["model"], "choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
+
+        return await self._answered(asked, reply)
+
+    async def _messages(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        asked = Asked("messages", body["model"], body["messages"][-1]["content"], body, dict(request.headers))
+
+        def reply(text: str) -> dict[str, Any]:
+            content = [{"type": "text", "text": text}]
+            usage = {"input_tokens": 11, "output_tokens": 3}
+            return {"model": body["model"], "content": content, "stop_reason": "end_turn", "usage": usage}
+
+        return await self._answered(asked, reply)
+
+    async def _gemini(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        model = request.match_info["call"].partition(":")[0]
+        prompt = body["contents"][-1]["parts"][0]["text"]
+
+        def reply(text: str) -> dict[str, Any]:
+            candidate = {"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}
+            return {"candidates": [candidate], "usageMetadata": {"promptTokenCount": 11, "candidatesTokenCount": 3}}
+
+        return await self._answered(Asked("gemini", model, prompt, body, dict(request.headers)), reply)
+
+    async def _ollama(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        asked = Asked("ollama", body["model"], body["messages"][-1]["content"], body, dict(request.headers))
+
+        def reply(text: str) -> dict[str, Any]:
+            message = {"role": "assistant", "content": text}
+            counts = {"prompt_eval_count": 11, "eval_count": 3, "total_duration": 2_000_000, "load_duration": 1_000_000}
+            return {"model": body["model"], "message": message, "done": True, "done_reason": "stop", **counts}
+
+        return await self._answered(asked, reply)
+
+    async def _tags(self, request: web.Request) -> web.Response:
+        return web.json_response({"models": [{"name": name, "digest": "0" * 64} for name in self.ollama_models]})

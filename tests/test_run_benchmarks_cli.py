@@ -1,0 +1,538 @@
+"""The command line as the documents show it: what is typed, what is seen, which code it ends with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from support.command import events, only_run, read_csv, run, start
+from support.server import KEY, Asked, Fault, FakeServer
+
+
+@pytest.fixture
+def quick(server: FakeServer) -> dict[str, str]:
+    """An environment in which every provider is the fake server."""
+    return server.environment()
+
+
+DOCUMENTED = [
+    "--model gemini-1.5-flash --dataset truthfulness",
+    "--models gemini-1.5-flash,gpt-4,claude-3-opus-20240229 --dataset truthfulness",
+    "--all-models --dataset truthfulness",
+    "--models gpt-4,claude-3-opus-20240229 --dataset truthfulness --parallel",
+    "--provider google --dataset truthfulness",
+    "--model gpt-4 --dataset truthfulness --use-engine",
+    "--models gpt-4,claude-3,gemini-1.5 --dataset truthfulness --use-engine",
+    "--models gpt-4,claude-3,gemini-1.5 --dataset truthfulness --use-engine --parallel",
+    "--all-models --dataset truthfulness --use-engine --timeout 60",
+]
+
+
+@pytest.mark.parametrize("line", DOCUMENTED)
+def test_every_documented_command_line_runs(line: str, tmp_path: Path, server: FakeServer) -> None:
+    """Each command line of the documents ends with 0 and asks every sample of every model exactly once."""
+    done = run(*line.split(), cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    asked = {(a.model, a.prompt) for a in server.ledger}
+    assert len(asked) == len(server.ledger)
+    assert len(server.ledger) % 365 == 0
+    assert len(server.ledger) > 0
+
+
+def test_single_model_gets_the_detailed_view(tmp_path: Path, quick: dict[str, str]) -> None:
+    done = run("--model", "gpt-4", "--dataset", "truthfulness", "--limit", "40", cwd=tmp_path, **quick)
+
+    assert done.returncode == 0
+    for word in ("GPT-4", "Score", "Right", "Wrong", "No answer", "Failed", "Tokens", "Category", "did not get right"):
+        assert word in done.stdout
+
+
+def test_several_models_get_a_table_sorted_by_score(tmp_path: Path) -> None:
+    """The best stands first, whatever order they were named in; the answers decide, by model."""
+
+    def fault(asked: Asked, number: int) -> Fault | None:
+        return None
+
+    dataset = tmp_path / "d.jsonl"
+    dataset.write_text("".join(json.dumps({"id": i, "input": f"Say {i}", "target": f"w{i}"}) + "\n" for i in range(20)))
+    with FakeServer(lambda prompt: "w" + prompt.split()[-1], fault=fault) as right:
+        with FakeServer(lambda prompt: "nonsense") as wrong:
+            environment = right.environment() | {"ANTHROPIC_BASE_URL": wrong.url}
+            models = "claude-3-opus,gpt-4"
+            done = run("--models", models, "--dataset", "d.jsonl", "--markdown", cwd=tmp_path, **environment)
+
+    table = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert [row.split(" | ")[0] for row in table[1:]] == ["| gpt-4", "| claude-3-opus"]
+    assert "gpt-4 is better than claude-3-opus by 100.0 points on 20 common samples (p < 0.001)." in done.stdout
+
+
+def test_one_invalid_name_stops_the_run_before_anything_is_asked(tmp_path: Path, server: FakeServer) -> None:
+    done = run("--models", "gpt-4,gpt4o", "--dataset", "truthfulness", cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 1
+    assert "✓ gpt-4" in done.stdout
+    assert "✗ gpt4o" in done.stdout
+    assert "did you mean 'gpt-4o'" in done.stdout
+    assert "Available models: " in done.stdout
+    assert server.ledger == []
+    assert not (tmp_path / "benchmark").exists()
+
+
+def test_missing_key_is_found_before_anything_is_sent(tmp_path: Path) -> None:
+    done = run("--model", "gpt-4", "--dataset", "truthfulness", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert "needs an API key: set OPENAI_API_KEY" in done.stdout
+
+
+def test_name_that_fits_two_providers_is_refused_with_both(tmp_path: Path) -> None:
+    with FakeServer(ollama_models=("gpt-4o:latest",)) as server:
+        done = run("--model", "gpt-4o", "--dataset", "warmup", cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 1
+    assert "write openai/gpt-4o or ollama/gpt-4o:latest" in done.stdout
+
+
+def test_bare_name_of_a_detected_ollama_model_runs(tmp_path: Path, server: FakeServer) -> None:
+    done = run("--model", "llama3", "--dataset", "warmup", "--limit", "3", cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 0
+    assert {(a.dialect, a.model) for a in server.ledger} == {("ollama", "llama3:latest")}
+    assert all(a.body["options"]["num_ctx"] for a in server.ledger)
+
+
+def test_csv_holds_every_model_and_trial(tmp_path: Path, quick: dict[str, str]) -> None:
+    out = tmp_path / "out.csv"
+    run("--models", "gpt-4,llama3", "--dataset", "warmup", "--output", str(out), cwd=tmp_path, **quick)
+
+    rows = read_csv(out)
+    assert len(rows) == 100
+    assert {row["model"] for row in rows} == {"gpt-4", "llama3"}
+    assert all(row["outcome"] == "answered" and row["prompt"] for row in rows)
+
+
+def test_no_csv_writes_none(tmp_path: Path) -> None:
+    run("--model", "baseline/random", "--dataset", "warmup", "--no-csv", cwd=tmp_path)
+
+    assert sorted(p.name for p in only_run(tmp_path).iterdir()) == ["comparison_report.json", "run.lock", "run.sqlite"]
+
+
+def test_json_streams_events_on_standard_output_alone(tmp_path: Path, quick: dict[str, str]) -> None:
+    done = run("--models", "gpt-4,llama3", "--dataset", "warmup", "--json", cwd=tmp_path, **quick)
+
+    told = events(done.stdout)
+    assert [e["event"] for e in told].count("trial_finished") == 100
+    assert told[0]["event"] == "model_started"
+    assert told[-1]["event"] == "run_finished"
+    assert told[-1]["exit_code"] == 0
+    assert "✓ gpt-4" in done.stderr
+
+
+def test_plain_output_says_which_model_is_processed(tmp_path: Path, quick: dict[str, str]) -> None:
+    done = run("--models", "gpt-4,llama3", "--dataset", "warmup", cwd=tmp_path, **quick)
+
+    assert "[1/2] Processing: gpt-4" in done.stdout
+    assert "[2/2] Processing: llama3" in done.stdout
+
+
+def test_failing_model_leaves_the_others_alone(tmp_path: Path) -> None:
+    """A dead key ends its model within its concurrency; the others finish; the code says partial."""
+
+    def fault(asked: Asked, number: int) -> Fault | None:
+        return Fault(401, '{"error": {"message": "Incorrect API key provided"}}') if asked.dialect == "messages" else None
+
+    with FakeServer(fault=fault) as server:
+        line = "--models gpt-4,claude-3-opus,gemini-1.5-flash --dataset truthfulness --parallel --max-connections 8"
+        done = run(*line.split(), cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 2
+    assert sum(a.dialect == "messages" for a in server.ledger) <= 8
+    assert sum(a.dialect != "messages" for a in server.ledger) == 2 * 365
+    assert "claude-3-opus: failed: HTTP 401: Incorrect API key provided" in done.stdout
+
+
+def test_every_model_failing_is_nothing_usable(tmp_path: Path) -> None:
+    with FakeServer(fault=lambda asked, number: Fault(404)) as server:
+        done = run("--model", "openai/nope", "--dataset", "warmup", cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 1
+
+
+def test_gate_missed_exits_3(tmp_path: Path, quick: dict[str, str]) -> None:
+    line = "--model gpt-4 --dataset warmup --fail-under 0.9"
+    assert run(*line.split(), cwd=tmp_path, **quick).returncode == 3
+
+
+def test_some_failed_trials_are_partial_unless_allowed(tmp_path: Path) -> None:
+    def fault(asked: Asked, number: int) -> Fault | None:
+        return Fault(400) if number == 7 else None
+
+    for allowed, code in (("0%", 2), ("5%", 0)):
+        with FakeServer(fault=fault) as server:
+            line = f"--model gpt-4 --dataset warmup --allow-failures {allowed}"
+            assert run(*line.split(), cwd=tmp_path, **server.environment()).returncode == code
+
+
+def test_timeout_ends_the_model_and_keeps_what_finished(tmp_path: Path) -> None:
+    with FakeServer(latency_s=0.3) as server:
+        line = "--models openai/slow,baseline/random --dataset truthfulness --timeout 2 --max-connections 4"
+        began = time.monotonic()
+        done = run(*line.split(), cwd=tmp_path, **server.environment())
+        took = time.monotonic() - began
+
+    assert done.returncode == 2
+    assert took < 8
+    assert "timed out after 2 seconds; raise --timeout" in done.stdout
+    rows = read_csv(only_run(tmp_path) / "trials.csv")
+    assert 4 <= sum(row["model"] == "openai/slow" for row in rows) < 365
+    assert sum(row["model"] == "baseline/random" for row in rows) == 365
+
+
+def test_parallel_runs_models_at_once_and_sequential_does_not(tmp_path: Path) -> None:
+    for flags, most in (("", 1), ("--parallel", 3)):
+        with FakeServer(latency_s=0.02) as server:
+            line = f"--models openai/a,openai/b,openai/c --dataset warmup --max-connections 1 {flags}"
+            run(*line.split(), cwd=tmp_path, **server.environment())
+        assert server.most_in_flight == most
+
+
+def test_key_never_appears_in_anything_kept_or_shown(tmp_path: Path) -> None:
+    """Even a server that repeats the key in its error does not get it into a file."""
+
+    def fault(asked: Asked, number: int) -> Fault | None:
+        return Fault(400, json.dumps({"error": {"message": f"bad request with {KEY}"}})) if number % 2 else None
+
+    with FakeServer(lambda prompt: f"your key is {KEY}", fault=fault) as server:
+        line = "--models gpt-4,claude-3-opus,gemini-1.5-flash --dataset warmup --limit 6"
+        done = run(*line.split(), cwd=tmp_path, **server.environment())
+
+    assert server.ledger[0].headers["Authorization"] == f"Bearer {KEY}"
+    assert KEY not in done.stdout + done.stderr
+    assert all(KEY.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+# --- interruption -----------------------------------------------------------------------------------
+
+
+def _stored(folder: Path) -> int:
+    connection = sqlite3.connect(folder / "run.sqlite")
+    try:
+        return connection.execute("SELECT count(*) FROM trials").fetchone()[0]
+    finally:
+        connection.close()
+
+
+def _wait_for(condition: object, seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
+
+
+def test_ctrl_c_once_drains_and_leaves_a_resumable_run(tmp_path: Path) -> None:
+    with FakeServer(latency_s=0.2) as server:
+        line = "--model gpt-4 --dataset truthfulness --max-connections 4"
+        process = start(*line.split(), cwd=tmp_path, **server.environment())
+        _wait_for(lambda: len(server.ledger) >= 12)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=10)
+        asked = len(server.ledger)
+
+        assert process.returncode == 130
+        assert _stored(only_run(tmp_path)) == asked
+        assert f"--resume {only_run(tmp_path).relative_to(tmp_path)}" in out
+
+        server.latency_s = 0.0
+        again = run("--resume", only_run(tmp_path).name, cwd=tmp_path, **server.environment())
+        assert again.returncode == 0
+        assert len({a.prompt for a in server.ledger}) == len(server.ledger) == 365
+
+
+def test_ctrl_c_twice_stops_within_two_seconds(tmp_path: Path) -> None:
+    with FakeServer(latency_s=30) as server:
+        process = start("--model", "gpt-4", "--dataset", "truthfulness", cwd=tmp_path, **server.environment())
+        _wait_for(lambda: len(server.ledger) >= 4)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        process.communicate(timeout=10)
+
+    assert process.returncode == 130
+    assert time.monotonic() - began < 2
+
+
+def test_terminate_exits_143(tmp_path: Path) -> None:
+    with FakeServer(latency_s=0.05) as server:
+        process = start("--model", "gpt-4", "--dataset", "truthfulness", cwd=tmp_path, **server.environment())
+        _wait_for(lambda: len(server.ledger) >= 4)
+        process.terminate()
+        process.communicate(timeout=10)
+
+    assert process.returncode == 143
+
+
+def test_stopped_and_continued_process_has_no_false_timeouts(tmp_path: Path) -> None:
+    """Time in which the process did not run does not count against its deadlines."""
+    with FakeServer(latency_s=0.5) as server:
+        line = "--model gpt-4 --dataset warmup --timeout 6 --max-connections 10 --request-timeout 2"
+        process = start(*line.split(), cwd=tmp_path, **server.environment())
+        _wait_for(lambda: len(server.ledger) >= 10)
+        os.killpg(process.pid, signal.SIGSTOP)
+        time.sleep(7)
+        os.killpg(process.pid, signal.SIGCONT)
+        out, err = process.communicate(timeout=20)
+
+    assert process.returncode == 0, out + err
+    assert _stored(only_run(tmp_path)) == 50
+
+
+def test_second_process_on_a_run_says_so_and_leaves(tmp_path: Path) -> None:
+    with FakeServer(latency_s=0.2) as server:
+        line = "--model gpt-4 --dataset truthfulness --output here --max-connections 2"
+        first = start(*line.split(), cwd=tmp_path, **server.environment())
+        _wait_for(lambda: len(server.ledger) >= 2)
+        second = run("--resume", "here", cwd=tmp_path, **server.environment())
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=10)
+
+    assert second.returncode == 1
+    assert f"owned by another process (pid {first.pid})" in second.stderr
+    assert len({a.prompt for a in server.ledger}) == len(server.ledger)
+
+
+# --- bad input: a clear message, the right code, nothing lost ----------------------------------------
+
+
+def _dataset(tmp_path: Path, *lines: str) -> str:
+    path = tmp_path / "d.jsonl"
+    path.write_text("\n".join(lines) + ("\n" if lines else ""))
+    return "d.jsonl"
+
+
+GOOD = '{"id": "%s", "input": "q", "target": "a"}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ((), "the dataset is empty"),
+        ((GOOD % 1, GOOD % 2, "{broken"), "line 3: not readable as JSON"),
+        ((GOOD % 1, GOOD % 2, GOOD % 1), "the id '1' is used twice, on lines 1 and 3"),
+        ((GOOD % 1, '{"id": 2, "target": "a"}'), "line 2: field 'input' is missing"),
+        ((GOOD % 1, "[1]"), "line 2: a JSON object is needed"),
+    ],
+)
+def test_broken_dataset_is_named_with_its_line(lines: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = run("--model", "baseline/random", "--dataset", _dataset(tmp_path, *lines), cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "benchmark").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--model baseline/random", "no dataset was named"),
+        ("--dataset truthfulness", "no model was named"),
+        ("--model baseline/random --dataset truthfulnes", "did you mean 'truthfulness'"),
+        ("--model baseline/rnd --dataset warmup", "there is no baseline 'rnd'"),
+        ("--model baseline/random --dataset warmup --limit 0", "Invalid value for '--limit'"),
+        ("--model baseline/random --dataset warmup --limt 3", "No such option"),
+        ("--model baseline/random --dataset warmup --timeout -1", "Invalid value for '--timeout'"),
+        ("--model baseline/random --dataset warmup --allow-failures lots", "is not a share"),
+        ("--resume run_none", "there is no run 'run_none'"),
+        ("--category nope --dataset warmup", "there is no category 'nope'"),
+        ("--category fast --dataset warmup", "no model of the category 'fast'"),
+        ("--provider nope --dataset warmup", "there is no provider 'nope'"),
+        ("--model baseline/random --dataset warmup --config none.yaml", "there is no configuration file"),
+        ("--models baseline/random,baseline/random@a --dataset warmup", "after @ come settings"),
+        ("--model llama_cpp/none.gguf --dataset warmup", "there is no file 'none.gguf'"),
+        ("frobnicate", "Got unexpected extra argument"),
+    ],
+)
+def test_bad_flags_are_explained(line: str, said: str, tmp_path: Path) -> None:
+    done = run(*line.split(), cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_broken_configuration_names_file_line_and_key(tmp_path: Path) -> None:
+    (tmp_path / "models_config.yaml").write_text("models:\n  - name: x\n    provider: openai\n    enabled: maybe\n")
+    done = run("--model", "baseline/random", "--dataset", "warmup", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert "models_config.yaml, line 4: models.0.enabled: input should be a valid boolean (it is 'maybe')" in done.stderr
+
+
+def test_damaged_store_is_named_and_left_alone(tmp_path: Path) -> None:
+    run("--model", "baseline/random", "--dataset", "warmup", "--output", "r", cwd=tmp_path)
+    database = tmp_path / "r" / "run.sqlite"
+    damaged = database.read_bytes()[:4096] + os.urandom(20_000)
+    database.write_bytes(damaged)
+    done = run("--resume", "r", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert "run.sqlite is damaged" in done.stderr
+    assert database.read_bytes() == damaged
+
+
+def test_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
+    line = "--model baseline/random --dataset warmup --output r"
+    assert run(*line.split(), cwd=tmp_path).returncode == 0
+    done = run(*line.split(), cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert "holds a run already" in done.stderr
+
+
+@pytest.mark.needs("root")
+@pytest.mark.parametrize(("options", "said"), [("size=64k", "disk of"), ("size=64m,ro", "Read-only file system")])
+def test_full_or_read_only_disk_is_found_before_the_first_call(
+    options: str, said: str, tmp_path: Path, server: FakeServer
+) -> None:
+    place = tmp_path / "disk"
+    place.mkdir()
+    if os.system(f"mount -t tmpfs -o {options} tmpfs {place} 2>/dev/null") != 0:
+        pytest.skip("this machine lets nobody mount")
+    try:
+        line = f"--model gpt-4 --dataset warmup --output {place}/run"
+        done = run(*line.split(), cwd=tmp_path, **server.environment())
+    finally:
+        os.system(f"umount {place}")
+
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert server.ledger == []
+
+
+@pytest.mark.needs("root")
+def test_disk_that_fills_up_mid_run_loses_nothing_reported(tmp_path: Path) -> None:
+    """The run stops with a sentence, what was reported is kept, and it can be resumed."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if os.system(f"mount -t tmpfs -o size=18m tmpfs {place} 2>/dev/null") != 0:
+        pytest.skip("this machine lets nobody mount")
+    try:
+        with FakeServer(lambda prompt: "A " * 60_000) as server:
+            line = f"--model gpt-4 --dataset truthfulness --output {place}/run --json"
+            done = run(*line.split(), cwd=tmp_path, **server.environment())
+        reported = sum(e["event"] == "trial_finished" for e in events(done.stdout))
+        assert done.returncode == 1
+        assert "disk is full" in done.stderr
+        assert 0 < reported <= _stored(place / "run")
+    finally:
+        os.system(f"umount {place}")
+
+
+def test_resuming_a_finished_run_asks_nothing(tmp_path: Path, server: FakeServer) -> None:
+    run("--model", "gpt-4", "--dataset", "warmup", "--output", "r", cwd=tmp_path, **server.environment())
+    before = (tmp_path / "r" / "trials.csv").read_text()
+    done = run("--resume", "r", cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 0
+    assert len(server.ledger) == 50
+    assert (tmp_path / "r" / "trials.csv").read_text() == before
+
+
+def test_resume_refuses_other_questions_and_takes_more_of_the_same(tmp_path: Path, server: FakeServer) -> None:
+    line = "--model gpt-4 --dataset warmup --limit 10 --output r"
+    run(*line.split(), cwd=tmp_path, **server.environment())
+    other = run("--resume", "r", "--dataset", "truthfulness", cwd=tmp_path, **server.environment())
+    longer = run("--resume", "r", "--limit", "20", cwd=tmp_path, **server.environment())
+
+    assert other.returncode == 1
+    assert "was made with another dataset_digest" in other.stderr
+    assert longer.returncode == 0
+    assert len({a.prompt for a in server.ledger}) == len(server.ledger) == 20
+
+
+def test_resume_can_add_a_model(tmp_path: Path, server: FakeServer) -> None:
+    run("--model", "gpt-4", "--dataset", "warmup", "--output", "r", cwd=tmp_path, **server.environment())
+    done = run("--resume", "r", "--model", "gemini-1.5-flash", cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 0
+    assert [a.dialect for a in server.ledger].count("chat") == 50
+    assert [a.dialect for a in server.ledger].count("gemini") == 50
+
+
+# --- finding your way --------------------------------------------------------------------------------
+
+
+def test_dry_run_asks_nothing_and_shows_the_first_prompt(tmp_path: Path, server: FakeServer) -> None:
+    line = "--models gpt-4,llama3 --dataset truthfulness --limit 5 --dry-run"
+    done = run(*line.split(), cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 0
+    assert "2 models × 5 samples × 1 repeat = 10 trials" in done.stdout
+    assert "Answer with the letter" in done.stdout
+    assert server.ledger == []
+    assert not (tmp_path / "benchmark").exists()
+
+
+@pytest.mark.parametrize("what", ["models", "datasets", "scorers", "providers", "runs"])
+def test_everything_that_can_be_named_is_listed(what: str, tmp_path: Path) -> None:
+    done = run("list", what, cwd=tmp_path)
+
+    assert done.returncode == 0
+    assert {"models": "gpt-4", "datasets": "warmup", "scorers": "keywords", "providers": "ollama", "runs": "No runs"}[
+        what
+    ] in done.stdout
+
+
+def test_doctor_says_which_keys_are_set_but_not_their_value(tmp_path: Path, quick: dict[str, str]) -> None:
+    done = run("doctor", cwd=tmp_path, **quick)
+
+    assert "OPENAI_API_KEY is set" in done.stdout
+    assert "Ollama is up with 2 models" in done.stdout
+    assert KEY not in done.stdout
+
+
+def test_doctor_names_a_foreign_package_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "benchmark").mkdir()
+    (tmp_path / "benchmark" / "__init__.py").write_text("")
+    done = run("doctor", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+
+    assert done.returncode == 1
+    assert "another package named benchmark is in the way" in done.stdout
+
+
+def test_ask_shows_answers_side_by_side(tmp_path: Path) -> None:
+    with FakeServer(lambda prompt: f"echo of {prompt}") as server:
+        done = run("ask", "Why is the sky blue?", "--models", "gpt-4,llama3", cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 0
+    assert done.stdout.count("echo of Why is the sky blue?") == 2
+    assert any("gpt-4" in line and "llama3" in line for line in done.stdout.splitlines())
+
+
+def test_keys_may_come_from_an_env_file(tmp_path: Path, server: FakeServer) -> None:
+    variables = server.environment()
+    (tmp_path / ".env").write_text(f'OPENAI_API_KEY="{variables["OPENAI_API_KEY"]}"\n')
+    line = "--model gpt-4 --dataset warmup --limit 2"
+    done = run(*line.split(), cwd=tmp_path, OPENAI_BASE_URL=variables["OPENAI_BASE_URL"])
+
+    assert done.returncode == 0
+    assert len(server.ledger) == 2
+
+
+def test_settings_not_given_are_not_sent_and_given_ones_are(tmp_path: Path, server: FakeServer) -> None:
+    models = "openai/a,openai/b@temperature=0.5,effort=high,claude-3-haiku"
+    line = f"--models {models} --dataset warmup --limit 1 --temperature 0 --max-tokens 99"
+    done = run(*line.split(), cwd=tmp_path, **server.environment())
+
+    sent = {a.model: a.body for a in server.ledger}
+    assert sent["a"].keys() == {"model", "messages", "temperature", "max_tokens"}
+    assert (sent["b"]["temperature"], sent["b"]["reasoning_effort"]) == (0.5, "high")
+    assert sent["claude-3-haiku-20240307"]["max_tokens"] == 99
+    assert "different settings" in done.stdout
