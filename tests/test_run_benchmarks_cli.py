@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.command import events, only_run, read_csv, run, start
-from support.server import KEY, Asked, Fault, FakeServer
+from support.server import KEY, Asked, FakeServer, Fault
 
 
 @pytest.fixture
@@ -55,17 +55,12 @@ def test_single_model_gets_the_detailed_view(tmp_path: Path, quick: dict[str, st
 
 def test_several_models_get_a_table_sorted_by_score(tmp_path: Path) -> None:
     """The best stands first, whatever order they were named in; the answers decide, by model."""
-
-    def fault(asked: Asked, number: int) -> Fault | None:
-        return None
-
     dataset = tmp_path / "d.jsonl"
     dataset.write_text("".join(json.dumps({"id": i, "input": f"Say {i}", "target": f"w{i}"}) + "\n" for i in range(20)))
-    with FakeServer(lambda prompt: "w" + prompt.split()[-1], fault=fault) as right:
-        with FakeServer(lambda prompt: "nonsense") as wrong:
-            environment = right.environment() | {"ANTHROPIC_BASE_URL": wrong.url}
-            models = "claude-3-opus,gpt-4"
-            done = run("--models", models, "--dataset", "d.jsonl", "--markdown", cwd=tmp_path, **environment)
+    with FakeServer(lambda prompt: "w" + prompt.split()[-1]) as right, FakeServer(lambda prompt: "nonsense") as wrong:
+        environment = right.environment() | {"ANTHROPIC_BASE_URL": wrong.url}
+        line = "--models claude-3-opus,gpt-4 --dataset d.jsonl --markdown"
+        done = run(*line.split(), cwd=tmp_path, **environment)
 
     table = [line for line in done.stdout.splitlines() if line.startswith("| ")]
     assert [row.split(" | ")[0] for row in table[1:]] == ["| gpt-4", "| claude-3-opus"]

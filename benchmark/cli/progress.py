@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _PLAIN_EVERY_S = 10.0
 _PROJECT_AFTER = 5
-_BAR = 18
-_NAME = 32
+_WIDE = 100
+"""Columns of a terminal on which nothing need be shortened."""
 
 
 class View(Protocol):
@@ -98,6 +98,7 @@ class Live:
         from rich.live import Live as RichLive
 
         self._counts = Counts()
+        self._console = console
         self.watch = self._counts.watch
         self._live = RichLive(console=console, get_renderable=self._table, refresh_per_second=5, transient=True)
 
@@ -117,16 +118,18 @@ class Live:
         table.add_column("left", no_wrap=True, header_style="dim", overflow="ellipsis")
         now = self._counts.clock()
         for name, count in list(self._counts.models.items()):
-            table.add_row(*_row(name, count, now))
+            table.add_row(*_row(name, count, now, wide=self._console.width >= _WIDE))
         return table
 
 
-def _row(name: str, count: Count, now: float) -> tuple[Any, ...]:
+def _row(name: str, count: Count, now: float, *, wide: bool) -> tuple[Any, ...]:
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
-    label = name if len(name) <= _NAME else "…" + name[1 - _NAME :]
-    bar = ProgressBar(total=max(count.total, 1), completed=count.done if count.total else 1, width=_BAR)
+    longest = 36 if wide else 23
+    label = name if len(name) <= longest else "…" + name[1 - longest :]
+    bar = ProgressBar(total=max(count.total, 1), completed=count.done if count.total else 1, width=18 if wide else 10)
+    standing = _standing(count, now)
     failed = Text(str(count.failed), style="red" if count.failed else "dim")
     return (
         Text(label),
@@ -134,7 +137,7 @@ def _row(name: str, count: Count, now: float) -> tuple[Any, ...]:
         f"{count.done}/{count.total}",
         f"{count.rate(now):.1f}",
         failed,
-        Text(_standing(count, now)),
+        Text(standing if wide or len(standing) <= 20 else standing[:19] + "…"),
     )
 
 

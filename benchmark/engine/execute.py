@@ -152,7 +152,7 @@ class _Engine:
                 self.mailbox.put(ModelStarted(model=lane.model.label, position=position, models=lanes, trials=lane.count))
                 await self._within_timeout(lane, progress)
         except (asyncio.CancelledError, Interrupted):
-            progress.state, progress.message = ModelState.INTERRUPTED, "interrupted; --resume goes on from here"
+            progress.state, progress.message = ModelState.INTERRUPTED, "stopped on request; --resume goes on from here"
         except BenchmarkError as error:
             progress.state, progress.message = ModelState.FAILED, str(error)
         except Exception as error:
