@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 _ENCODER = msgspec.json.Encoder()
 _FORMULA = re.compile(r"[\s\u200b-\u200d\u2060\ufeff]*[=+\-@\t\r]")
 
-_COLUMNS = {
+COLUMNS = {
     "model": "m.label",
     "sample": "t.sample",
     "category": "t.category",
@@ -45,7 +45,7 @@ _COLUMNS = {
     "prompt": "s.prompt",
 }
 _QUERY = (
-    f"SELECT {', '.join(f'{source} AS {name}' for name, source in _COLUMNS.items())} FROM trials t"
+    f"SELECT {', '.join(f'{source} AS {name}' for name, source in COLUMNS.items())} FROM trials t"
     " JOIN models m ON m.model = t.model JOIN samples s ON s.asked = t.asked"
     " WHERE t.superseded = 0 ORDER BY t.model, t.sample, t.repeat"
 )
@@ -55,7 +55,7 @@ def write_csv(reader: StoreReader, path: Path) -> None:
     """One row per trial, every model's; safe to open in a spreadsheet."""
     with atomic_writer(path, newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(_COLUMNS)
+        writer.writerow(COLUMNS)
         writer.writerows(map(_guarded, reader.rows(_QUERY)))
 
 
@@ -75,7 +75,7 @@ def write_json(reader: StoreReader, summary: Summary, path: Path) -> None:
 
 
 def _lines(reader: StoreReader) -> Iterator[str]:
-    names = tuple(_COLUMNS)
+    names = tuple(COLUMNS)
     for row in reader.rows(_QUERY):
         yield _ENCODER.encode(dict(zip(names, row, strict=True))).decode()
 
