@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,9 @@ from benchmark.registry import Catalog, did_you_mean, make_ref, names, provider_
 FILE_NAME = "models_config.yaml"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _DETECT_S = 1.0
+_DETECTED_FOR_S = 10.0
+_detected: dict[str, tuple[float, tuple[str, ...]]] = {}
+"""What each Ollama server had when it was last asked: one command asks for many names."""
 
 
 class _Settings(BaseModel):
@@ -142,18 +146,22 @@ def _unquoted(value: str) -> str:
 
 def detect_ollama() -> tuple[str, ...]:
     """Models of the Ollama server, or none when it is not there."""
+    variables = provider_class("ollama").url_variables
+    url = next((os.environ[v] for v in variables if os.environ.get(v)), "")
+    asked_at, models = _detected.get(url, (-_DETECTED_FOR_S, ()))
+    if time.monotonic() - asked_at < _DETECTED_FOR_S:
+        return models
     found: list[str] = []
     # In a thread of its own: the caller may be inside a running event loop.
-    thread = threading.Thread(target=lambda: found.extend(asyncio.run(_ollama_models())), daemon=True)
+    thread = threading.Thread(target=lambda: found.extend(asyncio.run(_ollama_models(url))), daemon=True)
     thread.start()
     thread.join(_DETECT_S * 2)
+    _detected[url] = (time.monotonic(), tuple(found))
     return tuple(found)
 
 
-async def _ollama_models() -> tuple[str, ...]:
-    served_by = provider_class("ollama")
-    url = next((os.environ[v] for v in served_by.url_variables if os.environ.get(v)), "")
-    provider = served_by(Endpoint(base_url=url, max_connections=1))
+async def _ollama_models(url: str) -> tuple[str, ...]:
+    provider = provider_class("ollama")(Endpoint(base_url=url, max_connections=1))
     try:
         return tuple(await asyncio.wait_for(provider.list_models(), _DETECT_S))
     except (BenchmarkError, TimeoutError):

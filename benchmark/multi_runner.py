@@ -6,19 +6,12 @@ One model's trouble stays its own: an error, a timeout or a crash becomes that m
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import logging
 import math
-import multiprocessing
-import os
-import pickle
 import re
 import shlex
-import signal
-import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -28,15 +21,14 @@ from numbers import Real
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from benchmark.core.errors import BenchmarkError
 from benchmark.core.events import Event, ModelFinished, ModelStarted, ModelState
 from benchmark.core.redact import Redactor
+from benchmark.isolation import BenchmarkFunction, Call, Limits, Outcome, ProcessCall, Stopwatch, ThreadCall, Trouble, Work
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
     from benchmark.core.model import ModelRef
     from benchmark.core.protocols import Provider
     from benchmark.pipeline import Plan
@@ -45,19 +37,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BenchmarkFunction = Callable[[str, str], Mapping[str, Any]]
-"""Called with a model's name and a dataset's name; returns any of the fields of `_COUNTS` and `evaluations`, `model_config`."""
 ProgressCallback = Callable[[str, int, int], object]
 """Called with a model's name, how many models are completed and how many there are."""
 
 _COUNTS = ("total_prompts", "successful_evaluations", "failed_evaluations")
-_GLANCE_S = 0.05
-"""How often a process is looked at that sends nothing."""
-_LEAVE_S = 0.5
-"""How long a process that has answered may take to end by itself."""
 _CLOSE_S = 10.0
 """How long an interrupted pipeline may take to let go of its connections and processes."""
-_SET_PDEATHSIG = 1
 _EVALUATIONS = (
     "SELECT t.sample AS sample_id, s.prompt AS prompt, t.text AS response, s.target AS expected, t.score AS score,"
     " t.outcome AS outcome, t.model_s AS response_time_seconds, t.failure AS error FROM trials t"
@@ -259,20 +244,6 @@ def _tell(callback: Callable[..., object] | None, *values: object) -> None:
 # --- the runner ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Limits:
-    """What a process may use."""
-
-    memory_limit_mb: float | None = None
-    cpu_seconds: float | None = None
-
-    @property
-    def words(self) -> str:
-        """The limits that are set, in brackets."""
-        words = [f"{name}={value:g}" for name, value in asdict(self).items() if value is not None]
-        return f" ({', '.join(words)})" if words else ""
-
-
 class MultiModelBenchmarkRunner:
     """Runs several models on one dataset, each apart from the others."""
 
@@ -309,7 +280,7 @@ class MultiModelBenchmarkRunner:
         self.progress_callback = progress_callback
         self.on_result = on_result
         self.isolation = isolation
-        self._limits = _Limits(memory_limit_mb=memory_limit_mb, cpu_seconds=cpu_seconds)
+        self._limits = Limits(memory_limit_mb=memory_limit_mb, cpu_seconds=cpu_seconds)
         self._check()
 
     def _check(self) -> None:
@@ -330,7 +301,7 @@ class MultiModelBenchmarkRunner:
         """Run every model and return all results, in the order of `models`."""
         if isinstance(models, str):
             raise TypeError(f"models is a list of names: write [{models!r}]")
-        names, watch = list(models), _Stopwatch()
+        names, watch = list(models), Stopwatch()
         board = _Board(dataset_name, names, self.progress_callback, self.on_result)
         folder = None
         if self.benchmark_function is None:
@@ -358,8 +329,8 @@ class MultiModelBenchmarkRunner:
     def _run_function(self, board: _Board, function: BenchmarkFunction) -> None:
         """Keep the slots filled until every model is over. Only this thread decides; it alone calls the callbacks."""
         waiting = deque(board.entrants())
-        running: list[_Call] = []
-        ended: SimpleQueue[_Call] = SimpleQueue()
+        running: list[Call] = []
+        ended: SimpleQueue[Call] = SimpleQueue()
         try:
             while waiting or running:
                 while waiting and len(running) < self._slots:
@@ -368,7 +339,7 @@ class MultiModelBenchmarkRunner:
                     if entrant.trouble is not None:
                         board.finish(entrant, board.result(entrant, **_error_fields(entrant.trouble)))
                         continue
-                    running.append(self._call(_Work(function, entrant.name, board.dataset), entrant))
+                    running.append(self._call(Work(function, entrant.name, board.dataset), entrant))
                     running[-1].start(ended.put)
                 if running:
                     self._end_one(board, running, ended)
@@ -376,12 +347,12 @@ class MultiModelBenchmarkRunner:
             for call in running:
                 call.end()
 
-    def _call(self, work: _Work, entrant: _Entrant) -> _Call:
-        call: _Call = _ProcessCall(work, self._limits) if self.isolation == "process" else _ThreadCall(work)
-        call.entrant, call.watch = entrant, _Stopwatch()
+    def _call(self, work: Work, entrant: _Entrant) -> Call:
+        call: Call = ProcessCall(work, self._limits) if self.isolation == "process" else ThreadCall(work)
+        call.entrant, call.watch = entrant, Stopwatch()
         return call
 
-    def _end_one(self, board: _Board, running: list[_Call], ended: SimpleQueue[_Call]) -> None:
+    def _end_one(self, board: _Board, running: list[Call], ended: SimpleQueue[Call]) -> None:
         """Wait until a call ends or its time is over, and record its result."""
         first = min(running, key=lambda call: call.watch.started)
         call = _next(ended, self._left(first))
@@ -394,14 +365,14 @@ class MultiModelBenchmarkRunner:
         call.end()
         board.finish(call.entrant, self._result(board, call, late=late))
 
-    def _left(self, call: _Call) -> float | None:
+    def _left(self, call: Call) -> float | None:
         """Seconds until the call's time is over."""
         return None if self.timeout_per_model is None else max(0.0, self.timeout_per_model - call.watch.seconds())
 
-    def _late(self, call: _Call) -> bool:
+    def _late(self, call: Call) -> bool:
         return self.timeout_per_model is not None and call.seconds > self.timeout_per_model
 
-    def _result(self, board: _Board, call: _Call, *, late: bool) -> ModelBenchmarkResult:
+    def _result(self, board: _Board, call: Call, *, late: bool) -> ModelBenchmarkResult:
         outcome = call.outcome
         if late or outcome is None:
             return board.result(call.entrant, call.watch, **self._timeout_fields())
@@ -410,13 +381,15 @@ class MultiModelBenchmarkRunner:
         return board.result(call.entrant, call.watch, call.seconds, **_fields(outcome))
 
     def _timeout_fields(self) -> dict[str, Any]:
-        trouble = _Trouble(f"timed out after {self.timeout_per_model:g} seconds", "TimeoutError")
+        trouble = Trouble(f"timed out after {self.timeout_per_model:g} seconds", "TimeoutError")
         return {"timed_out": True, **_error_fields(trouble)}
 
     # --- the built-in pipeline
 
     def _run_pipeline(self, board: _Board) -> Path | None:
         """Run all models as one run of the pipeline, in a thread of its own, so that a running event loop does not matter."""
+        from benchmark.pipeline import TRIALS_CSV, write_reports
+
         asked = _resolve(board)
         if not asked:
             return None
@@ -430,6 +403,7 @@ class MultiModelBenchmarkRunner:
             thread.stop()
         if thread.error is not None:
             raise thread.error
+        write_reports(plan.spec.results_dir, csv_path=plan.spec.results_dir / TRIALS_CSV)
         return plan.spec.results_dir
 
     def _plan(self, entrants: Sequence[_Entrant], dataset: str) -> Plan:
@@ -493,24 +467,11 @@ class MultiModelBenchmarkRunner:
             return self._timeout_fields()
         if end.state is not ModelState.FINISHED:
             unexpected = re.match(r"unexpected (\w+): ", end.message)
-            return _error_fields(_Trouble(end.message, unexpected[1] if unexpected else "ProviderError"))
+            return _error_fields(Trouble(end.message, unexpected[1] if unexpected else "ProviderError"))
         if summary.planned and not summary.answered:
             kinds = ", ".join(f"{count} {kind}" for kind, count in summary.failures.items())
-            return _error_fields(_Trouble(f"no trial has a result: {kinds}", "ProviderError"))
+            return _error_fields(Trouble(f"no trial has a result: {kinds}", "ProviderError"))
         return {}
-
-
-@dataclass(frozen=True, slots=True)
-class _Trouble:
-    """Why a model has no result."""
-
-    text: str
-    kind: str
-    """The name of the error's class."""
-
-    @classmethod
-    def of(cls, error: BaseException) -> _Trouble:
-        return cls(str(error) or type(error).__name__, type(error).__name__)
 
 
 @dataclass(slots=True)
@@ -520,19 +481,8 @@ class _Entrant:
     position: int
     name: str
     provider: str = "unknown"
-    trouble: _Trouble | None = None
+    trouble: Trouble | None = None
     ref: ModelRef | None = None
-
-
-class _Stopwatch:
-    """When something began, as a date and for measuring."""
-
-    def __init__(self) -> None:
-        self.start_time = datetime.now(UTC)
-        self.started = time.monotonic()
-
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
 
 
 class _Board:
@@ -564,9 +514,9 @@ class _Board:
         _tell(self._on_result, result)
 
     def result(
-        self, entrant: _Entrant, watch: _Stopwatch | None = None, seconds: float | None = None, **fields: Any
+        self, entrant: _Entrant, watch: Stopwatch | None = None, seconds: float | None = None, **fields: Any
     ) -> ModelBenchmarkResult:
-        watch = watch or _Stopwatch()
+        watch = watch or Stopwatch()
         seconds = watch.seconds() if seconds is None else seconds
         return ModelBenchmarkResult(
             model_name=entrant.name,
@@ -583,25 +533,25 @@ def _entrant(position: int, name: str) -> _Entrant:
     try:
         provider = get_provider_for_model(name)
     except Exception as error:
-        return _Entrant(position, name, trouble=_Trouble(str(error) or type(error).__name__, "ModelNotFoundError"))
+        return _Entrant(position, name, trouble=Trouble(str(error) or type(error).__name__, "ModelNotFoundError"))
     known = getattr(provider, "name", None)
     return _Entrant(position, name, provider=known if isinstance(known, str) else getattr(provider, "__name__", "unknown"))
 
 
-def _error_fields(trouble: _Trouble) -> dict[str, Any]:
+def _error_fields(trouble: Trouble) -> dict[str, Any]:
     """An error as fields of a result; no secret goes with it."""
     text = Redactor.from_environment()(trouble.text)
     return {"error": text, "error_type": trouble.kind, "error_time": datetime.now(UTC)}
 
 
-def _fields(outcome: _Outcome) -> dict[str, Any]:
+def _fields(outcome: Outcome) -> dict[str, Any]:
     """What a function returned, or raised, as fields of a result."""
     if outcome.trouble is not None:
         return _error_fields(outcome.trouble)
     try:
         return _checked(outcome.value)
     except Exception as error:
-        return _error_fields(_Trouble(f"the benchmark function's result cannot be used: {error}", type(error).__name__))
+        return _error_fields(Trouble(f"the benchmark function's result cannot be used: {error}", type(error).__name__))
 
 
 def _checked(value: Any) -> dict[str, Any]:
@@ -615,218 +565,12 @@ def _checked(value: Any) -> dict[str, Any]:
     return {**counts, "overall_score": score, "evaluations": evaluations, "model_config": value.get("model_config") or {}}
 
 
-def _next(ended: SimpleQueue[_Call], timeout: float | None) -> _Call | None:
+def _next(ended: SimpleQueue[Call], timeout: float | None) -> Call | None:
     """The next call that ended, or None when the time is over."""
     try:
         return ended.get(timeout=timeout)
     except Empty:
         return None
-
-
-# --- calling the function --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What came of one call of the function."""
-
-    value: Any = None
-    trouble: _Trouble | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """The function and what it is called with."""
-
-    function: BenchmarkFunction
-    model: str
-    dataset: str
-
-    def do(self) -> _Outcome:
-        """Call it; whatever it raises is its outcome."""
-        try:
-            return _Outcome(self.function(self.model, self.dataset))
-        except BaseException as error:
-            return _Outcome(trouble=_Trouble.of(error))
-
-
-class _Call(Protocol):
-    """A call of the function that goes on beside the runner."""
-
-    entrant: _Entrant
-    watch: _Stopwatch
-    seconds: float
-    """What it took, once there is an outcome."""
-    outcome: _Outcome | None
-
-    def start(self, tell: Callable[[_Call], None]) -> None:
-        """Begin, and tell when there is an outcome."""
-        ...
-
-    def end(self) -> None:
-        """Leave nothing running that can be ended."""
-        ...
-
-
-class _ThreadCall:
-    """The function in a daemon thread: it cannot be ended, only left alone, and keeps nobody from leaving."""
-
-    entrant: _Entrant
-    watch: _Stopwatch
-
-    def __init__(self, work: _Work) -> None:
-        self.seconds = 0.0
-        self.outcome: _Outcome | None = None
-        self._work = work
-
-    def start(self, tell: Callable[[_Call], None]) -> None:
-        def work() -> None:
-            self._conclude(self._work.do(), tell)
-
-        try:
-            threading.Thread(target=work, name=f"benchmark {self._work.model}", daemon=True).start()
-        except RuntimeError as error:
-            self._conclude(_Outcome(trouble=_Trouble.of(error)), tell)
-
-    def _conclude(self, outcome: _Outcome, tell: Callable[[_Call], None]) -> None:
-        self.seconds = self.watch.seconds()
-        self.outcome = outcome
-        tell(self)
-
-    def end(self) -> None:
-        """Nothing ends a thread."""
-
-
-class _ProcessCall(_ThreadCall):
-    """The function in a fresh process: its limits hold, and at its timeout it is ended with all it started."""
-
-    def __init__(self, work: _Work, limits: _Limits) -> None:
-        super().__init__(work)
-        context = multiprocessing.get_context("spawn")
-        self._limits = limits
-        self._inbox, self._outbox = context.Pipe(duplex=False)
-        # Not a daemon in multiprocessing's sense: those may not have processes of their own.
-        self._process = context.Process(target=_in_process, args=(work, limits, self._outbox), name=f"benchmark {work.model}")
-        self._called = False
-
-    def start(self, tell: Callable[[_Call], None]) -> None:
-        """Start the process from this thread, whose end it does not outlive, and watch it from another."""
-        trouble = self._started()
-        if trouble is not None:
-            self._conclude(_Outcome(trouble=trouble), tell)
-            return
-        threading.Thread(target=lambda: self._conclude(self._wait(), tell), name=self._process.name, daemon=True).start()
-
-    def _started(self) -> _Trouble | None:
-        """Start the process, or say why it could not be."""
-        try:
-            pickle.dumps(self._work.function)
-        except Exception as error:
-            text = f'the benchmark function cannot be sent to another process ({error}); use isolation="thread" for it'
-            return _Trouble(text, type(error).__name__)
-        try:
-            self._process.start()
-        except OSError as error:
-            return _Trouble.of(error)
-        atexit.register(self.end)
-        self._outbox.close()
-        return None
-
-    def _wait(self) -> _Outcome:
-        """What the process sends, or how it died. It is looked at too: a process it left behind may hold the pipe open."""
-        try:
-            while self._process.is_alive() or self._inbox.poll():
-                if self._inbox.poll(_GLANCE_S):
-                    message = self._inbox.recv()
-                    if isinstance(message, _Outcome):
-                        return message
-                    self._called = True
-        except EOFError:
-            while self._process.is_alive():
-                time.sleep(_GLANCE_S)
-        except Exception as error:
-            text = f'what the benchmark function returned cannot be sent back ({error}); use isolation="thread" for it'
-            return _Outcome(trouble=_Trouble(text, type(error).__name__))
-        return _Outcome(trouble=_Trouble(self._obituary(), "ChildProcessError"))
-
-    def _obituary(self) -> str:
-        """How the process ended, in a sentence."""
-        code = self._process.exitcode or 0
-        if not self._called:
-            return (
-                f"the process ended with exit code {code} before it could call the benchmark function: a script must call run()"
-                ' below `if __name__ == "__main__":`, and the function must be importable; isolation="thread" needs neither'
-            )
-        if code == -signal.SIGXCPU:
-            return f"stopped after {self._limits.cpu_seconds:g} seconds of processor time (cpu_seconds)"
-        if code < 0:
-            return f"the process was killed by {signal.Signals(-code).name}{self._limits.words}"
-        return f"the process ended with exit code {code} before the benchmark function returned{self._limits.words}"
-
-    def end(self) -> None:
-        """Let a process that has answered leave by itself; kill every other, and what either leaves behind."""
-        if self._process.pid is None:
-            return
-        if self.outcome is not None:
-            self._process.join(_LEAVE_S)
-        _kill_group(self._process.pid)
-        if self._process.is_alive():
-            self._process.kill()  # It may not have made its own group yet.
-        self._process.join(_LEAVE_S)
-        atexit.unregister(self.end)
-
-
-def _kill_group(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-
-
-def _in_process(work: _Work, limits: _Limits, outbox: Connection) -> None:
-    """What the fresh process does: limit itself, call the function, send what came of it."""
-    os.setsid()
-    _die_with_parent()
-    outbox.send("called")
-    try:
-        _set_limits(limits)
-        outcome = _explained(work.do(), limits)
-        outbox.send(outcome)
-    except Exception as error:
-        text = f'what the benchmark function returned cannot be sent back ({error}); use isolation="thread" for it'
-        outbox.send(_explained(_Outcome(trouble=_Trouble(text, type(error).__name__)), limits))
-
-
-def _die_with_parent() -> None:
-    """Have the system kill this process when the runner's thread is gone, even by kill -9."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_SET_PDEATHSIG, int(signal.SIGKILL))
-
-
-def _set_limits(limits: _Limits) -> None:
-    import resource
-
-    def limit(which: int, soft: int, hard: int) -> None:
-        most = resource.getrlimit(which)[1]
-        soft, hard = (value if most == resource.RLIM_INFINITY else min(value, most) for value in (soft, hard))
-        resource.setrlimit(which, (soft, hard))
-
-    limit(resource.RLIMIT_CORE, 0, 0)
-    if limits.memory_limit_mb is not None:
-        most_bytes = int(limits.memory_limit_mb * 1024 * 1024)
-        limit(resource.RLIMIT_AS, most_bytes, most_bytes)
-    if limits.cpu_seconds is not None:
-        most_s = math.ceil(time.process_time() + limits.cpu_seconds)
-        limit(resource.RLIMIT_CPU, most_s, most_s + 1)  # First a signal that says why, then one that cannot be ignored.
-
-
-def _explained(outcome: _Outcome, limits: _Limits) -> _Outcome:
-    """The outcome, naming the limit where memory ran out: MemoryError itself says nothing."""
-    trouble = outcome.trouble
-    if trouble is None or limits.memory_limit_mb is None or not trouble.kind.endswith("MemoryError"):
-        return outcome
-    text = f"ran out of memory: the limit is {limits.memory_limit_mb:g} MB (memory_limit_mb)"
-    return _Outcome(trouble=_Trouble(text, "MemoryError"))
 
 
 # --- running the pipeline --------------------------------------------------------------------------
@@ -847,7 +591,7 @@ def _resolve(board: _Board) -> dict[str, list[_Entrant]]:
                 entrant.ref = catalog.resolve(entrant.name)
                 check_key(entrant.ref)
         except BenchmarkError as error:
-            entrant.trouble = _Trouble.of(error)
+            entrant.trouble = Trouble.of(error)
         if entrant.trouble is not None:
             board.begin(entrant)
             board.finish(entrant, board.result(entrant, **_error_fields(entrant.trouble)))

@@ -212,6 +212,14 @@ def test_key_never_appears_in_anything_kept_or_shown(tmp_path: Path) -> None:
     assert all(KEY.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
+def test_one_model_under_two_names_is_refused(tmp_path: Path, quick: dict[str, str]) -> None:
+    """It would be asked once and counted twice."""
+    done = run("--models", "gpt-4o,openai/gpt-4o", "--dataset", "warmup", cwd=tmp_path, **quick)
+
+    assert done.returncode == 1
+    assert "'openai/gpt-4o' and 'gpt-4o' are the same model with the same settings" in done.stderr
+
+
 # --- interruption -----------------------------------------------------------------------------------
 
 
@@ -351,6 +359,7 @@ def test_broken_dataset_is_named_with_its_line(lines: tuple[str, ...], said: str
         ("--model baseline/random --dataset warmup --config none.yaml", "there is no configuration file"),
         ("--models baseline/random,baseline/random@a --dataset warmup", "after @ come settings"),
         ("--model llama_cpp/none.gguf --dataset warmup", "there is no file 'none.gguf'"),
+        ("--models baseline/random,baseline/random --dataset warmup --repeats 0", "Invalid value for '--repeats'"),
         ("frobnicate", "Got unexpected extra argument"),
     ],
 )

@@ -48,12 +48,19 @@ class Plan:
 
 def make_plan(spec: RunSpec) -> Plan:
     """Load the dataset, choose the samples, and fix the protocol."""
-    labels = Counter(model.label for model in spec.models)
-    twice = [label for label, count in labels.items() if count > 1]
-    if twice:
-        raise UsageError(f"{', '.join(map(repr, twice))} is named twice; use --repeats to ask a model several times")
+    _refuse_twins(spec)
     dataset = load_dataset(spec.dataset)
     return Plan(spec=spec, dataset=dataset, order=sample_order(dataset, spec.limit), protocol=_protocol(spec, dataset))
+
+
+def _refuse_twins(spec: RunSpec) -> None:
+    """The same model twice, even under two names, would be asked once and counted twice."""
+    seen: dict[str, str] = {}
+    for model in spec.models:
+        twin = seen.setdefault(model.digest, model.label)
+        if twin is not model.label:
+            same = "is named twice" if twin == model.label else f"and {twin!r} are the same model with the same settings"
+            raise UsageError(f"{model.label!r} {same}; use --repeats to ask a model several times")
 
 
 def sample_order(dataset: Dataset, limit: int | None) -> array[int]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from benchmark.core.message import Reply
 from benchmark.core.model import Request
+from benchmark.core.protocols import Endpoint
 from benchmark.providers.http import HttpProvider
 from benchmark.wire import ollama
 
@@ -20,6 +22,10 @@ class Ollama(HttpProvider):
     local: ClassVar[bool] = True
     reference: ClassVar[bool] = False
     default_url: ClassVar[str] = "http://127.0.0.1:11434"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        # OLLAMA_HOST is also what the server listens on: "all interfaces" is no address to call.
+        super().__init__(replace(endpoint, base_url=endpoint.base_url.replace("0.0.0.0", "127.0.0.1")))  # noqa: S104
 
     async def generate(self, request: Request) -> Reply:
         """Ask for one answer."""
