@@ -110,7 +110,7 @@ async def ask_models(models: Sequence[ModelRef], prompt: str, *, timeout_s: floa
     sample = Sample(id="ask", messages=(user(prompt),), scorers=())
     spec = RunSpec(models=tuple(models), dataset="", results_dir=Path(), max_workers=len(models), timeout_s=timeout_s)
     lanes = [
-        Lane(model=model, trials=iter([Trial(sample=sample, model=model, agent="direct", repeat=0, id="ask")]), count=1)
+        Lane(model=model, trials=iter([Trial(sample=sample, model=model, agent="direct", repeat=0, asked="", id="ask")]), count=1)
         for model in models
     ]
     results: dict[str, TrialResult | str] = {}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from benchmark.core.record import Record
 from benchmark.core.trial import TrialResult
 
 
@@ -18,8 +18,7 @@ class ModelState(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelStarted:
+class ModelStarted(Record, frozen=True, kw_only=True):
     """A model's trials begin."""
 
     model: str
@@ -30,8 +29,7 @@ class ModelStarted:
     """Trials to do now; those already on disk are not among them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelWaiting:
+class ModelWaiting(Record, frozen=True, kw_only=True):
     """A call waits before it is tried again."""
 
     model: str
@@ -39,15 +37,13 @@ class ModelWaiting:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class TrialFinished:
+class TrialFinished(Record, frozen=True):
     """A trial ended; it is on disk before anyone hears of it."""
 
     result: TrialResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFinished:
+class ModelFinished(Record, frozen=True, kw_only=True):
     """A model's trials are over, one way or another."""
 
     model: str

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
+
+import msgspec
+
+from benchmark.core.record import Record
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-@dataclass(frozen=True, slots=True)
-class TextPart:
+class TextPart(Record, frozen=True):
     """A piece of text in a message."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImagePart:
+class ImagePart(Record, frozen=True, kw_only=True):
     """An image in a message, as bytes or by address."""
 
     media_type: str
@@ -26,20 +27,18 @@ class ImagePart:
     url: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class ToolCall(Record, frozen=True, kw_only=True):
     """A model asking for a tool to be run."""
 
     id: str
     name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 Part = TextPart | ImagePart
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Record, frozen=True, kw_only=True):
     """One turn of a conversation."""
 
     role: Role
@@ -51,7 +50,9 @@ class Message:
     @property
     def text(self) -> str:
         """The message's text parts, joined."""
-        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+        if len(self.parts) == 1 and isinstance(self.parts[0], TextPart):
+            return self.parts[0].text
+        return "".join([part.text for part in self.parts if isinstance(part, TextPart)])
 
 
 def system(text: str) -> Message:
@@ -69,13 +70,12 @@ def assistant(text: str) -> Message:
     return Message(role="assistant", parts=(TextPart(text),))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(Record, frozen=True, kw_only=True):
     """A tool offered to a model."""
 
     name: str
     description: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """JSON schema of the arguments."""
 
 
@@ -89,8 +89,7 @@ class Finish(StrEnum):
     FILTERED = "filtered"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Record, frozen=True, kw_only=True):
     """What one or more model calls consumed."""
 
     input_tokens: int = 0
@@ -113,8 +112,7 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(Record, frozen=True, kw_only=True):
     """One model call's answer, in our words."""
 
     text: str
@@ -129,22 +127,19 @@ class Reply:
     """The server's own time for this answer, loading left out, where it tells."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Record, frozen=True):
     """A streamed piece of the answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingDelta:
+class ThinkingDelta(Record, frozen=True):
     """A streamed piece of the reasoning."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallDelta:
+class ToolCallDelta(Record, frozen=True, kw_only=True):
     """A streamed piece of a tool call; arguments arrive as fragments of JSON."""
 
     index: int
@@ -153,8 +148,7 @@ class ToolCallDelta:
     arguments: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamEnd:
+class StreamEnd(Record, frozen=True, kw_only=True):
     """The terminal marker of a stream; a stream without one was cut."""
 
     finish: Finish

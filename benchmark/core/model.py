@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from benchmark.core.digest import digest_of
 from benchmark.core.message import Message, Tool
+from benchmark.core.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +66,12 @@ class ModelRef:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Record, frozen=True, kw_only=True):
     """One call to a model, in our words; the wire formats spell it for each provider."""
 
     model: str
     messages: tuple[Message, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """temperature, max_tokens, seed, stop, top_p, reasoning_effort; only what was asked for."""
     tools: tuple[Tool, ...] = ()
     options: tuple[str, ...] = ()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from benchmark.core.digest import digest_of_texts
 from benchmark.core.message import Message
+from benchmark.core.record import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keywords:
+class Keywords(Record, frozen=True, kw_only=True):
     """What a free-text answer must and must not say."""
 
     accept: tuple[str, ...]
@@ -20,8 +21,7 @@ class Keywords:
     """Every accepted keyword is needed, not just one of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Sample(Record, frozen=True, kw_only=True):
     """One thing to ask, and what would be right."""
 
     id: str
@@ -36,7 +36,7 @@ class Sample:
     """Samples that stand or fall together (same passage, same task) share a group."""
     scorers: tuple[str, ...] = ("match",)
     """Names of the scorers; the first is the primary one."""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def target(self) -> str:
@@ -53,4 +53,4 @@ class Sample:
     @property
     def asked_digest(self) -> str:
         """Identity of what the model is shown, and of nothing else."""
-        return digest_of_texts(text for message in self.messages for text in (message.role, message.text))
+        return digest_of_texts([text for message in self.messages for text in (message.role, message.text)])

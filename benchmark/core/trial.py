@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 from benchmark.core.digest import digest_of_texts
 from benchmark.core.errors import FailureKind
 from benchmark.core.message import Usage
 from benchmark.core.model import ModelRef
+from benchmark.core.record import Record
 from benchmark.core.sample import Sample
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Trial(Record, frozen=True, kw_only=True):
     """Sample × model × agent × repeat."""
 
     sample: Sample
     model: ModelRef
     agent: str
     repeat: int
+    asked: str
+    """Digest of what the model is shown."""
     id: str
     """Digest of everything that affects the output, and of nothing else."""
 
@@ -45,8 +48,7 @@ class Outcome(StrEnum):
     """Nobody answered: see the failure's kind for who is to blame."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(Record, frozen=True, kw_only=True):
     """Where a trial's time went, in seconds; waits are apart from the model's own time."""
 
     model_s: float = 0.0
@@ -55,21 +57,19 @@ class Timing:
     retry_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class Output(Record, frozen=True, kw_only=True):
     """What an agent brought back: the text that is scored and what it took."""
 
     text: str
     outcome: Outcome = Outcome.ANSWERED
     thinking: str = ""
     usage: Usage | None = None
-    timing: Timing = field(default_factory=Timing)
+    timing: Timing = msgspec.field(default_factory=Timing)
     attempts: int = 1
     """Model calls sent, failed ones included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class Score(Record, frozen=True, kw_only=True):
     """One scorer's verdict."""
 
     value: float
@@ -84,8 +84,7 @@ class Score:
         return cls(value=1.0 if right else 0.0, answer=answer, because=because)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Record, frozen=True, kw_only=True):
     """Why a trial has no result. A failure is never a zero."""
 
     kind: FailureKind
@@ -94,17 +93,16 @@ class Failure:
     attempts: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialResult:
+class TrialResult(Record, frozen=True, kw_only=True):
     """How one trial ended: with scores, with an outcome that has none, or with a failure."""
 
     trial: Trial
     outcome: Outcome
     output: Output | None = None
-    scores: Mapping[str, Score] = field(default_factory=dict)
+    scores: Mapping[str, Score] = msgspec.field(default_factory=dict)
     failure: Failure | None = None
     finished_at: datetime
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def primary(self) -> Score | None:

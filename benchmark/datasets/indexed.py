@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
+import os
 import sys
 import weakref
 from array import array
@@ -36,6 +38,7 @@ class IndexedFile:
         weakref.finalize(self, self._file.close)
         self._records: _Jsonl | _Csv = _Csv(self._file) if path.suffix.lower() == ".csv" else _Jsonl(self._file)
         self._offsets = array("Q")
+        self._ends = array("Q")
         self._lines = array("Q")
         self._order = array("Q")
         self._categories = array("L")
@@ -45,7 +48,7 @@ class IndexedFile:
         return len(self._offsets)
 
     def __getitem__(self, position: int) -> Sample:
-        row = self._records.at(self._offsets[position])
+        row = self._records.read(self._offsets[position], self._ends[position])
         return self._to_sample(row, position + 1)
 
     def keys(self) -> Iterator[tuple[int, int]]:
@@ -56,9 +59,10 @@ class IndexedFile:
         """Read the file once: check every record, remember where each begins."""
         numbers: dict[str, int] = {}
         scorers: dict[str, None] = {}
-        for offset, line, row in self._numbered_rows():
+        for offset, end, line, row in self._numbered_rows():
             sample = self._checked(row, line)
             self._offsets.append(offset)
+            self._ends.append(end)
             self._lines.append(line)
             self._order.append(order_key(sample.id))
             self._categories.append(numbers.setdefault(sample.category, len(numbers)))
@@ -69,7 +73,7 @@ class IndexedFile:
         self.scorers = tuple(scorers)
         self.digest = self._records.digest.hexdigest()
 
-    def _numbered_rows(self) -> Iterator[tuple[int, int, Row]]:
+    def _numbered_rows(self) -> Iterator[tuple[int, int, int, Row]]:
         try:
             yield from self._records.rows()
         except _BadLine as bad:
@@ -108,19 +112,18 @@ class _Jsonl:
         self._file = file
         self.digest = hashlib.blake2b(digest_size=16)
 
-    def rows(self) -> Iterator[tuple[int, int, Row]]:
-        """Place, line number and content of each record."""
+    def rows(self) -> Iterator[tuple[int, int, int, Row]]:
+        """Begin, end, line number and content of each record."""
         offset = 0
         for number, line in enumerate(self._file, start=1):
             self.digest.update(line)
             if line.strip():
-                yield offset, number, _object(line, number)
+                yield offset, offset + len(line), number, _object(line, number)
             offset += len(line)
 
-    def at(self, offset: int) -> Row:
-        """The record that begins at a place."""
-        self._file.seek(offset)
-        return _object(self._file.readline(), 0)
+    def read(self, begin: int, end: int) -> Row:
+        """The record between two places."""
+        return _object(os.pread(self._file.fileno(), end - begin, begin), 0)
 
 
 class _Csv:
@@ -134,24 +137,23 @@ class _Csv:
         self._consumed = 0
         self._line = 0
 
-    def rows(self) -> Iterator[tuple[int, int, Row]]:
-        """Place, line number and content of each record."""
+    def rows(self) -> Iterator[tuple[int, int, int, Row]]:
+        """Begin, end, line number and content of each record."""
         reader = csv.reader(self._counted(), strict=True)
         try:
             self._header = [name.strip().lstrip("\ufeff") for name in next(reader, [])]
             offset, line = self._consumed, self._line + 1
             for values in reader:
                 if any(values):
-                    yield offset, line, self._row(values, line)
+                    yield offset, self._consumed, line, self._row(values, line)
                 offset, line = self._consumed, self._line + 1
         except csv.Error as error:
             raise _BadLine(self._line, f"not readable as CSV: {error}") from None
 
-    def at(self, offset: int) -> Row:
-        """The record that begins at a place."""
-        self._file.seek(offset)
-        lines = (line.decode("utf-8", "replace") for line in iter(self._file.readline, b""))
-        return self._row(next(csv.reader(lines)), 0)
+    def read(self, begin: int, end: int) -> Row:
+        """The record between two places."""
+        text = os.pread(self._file.fileno(), end - begin, begin).decode("utf-8", "replace")
+        return self._row(next(csv.reader(io.StringIO(text, newline=""))), 0)
 
     def _counted(self) -> Iterator[str]:
         for line in self._file:

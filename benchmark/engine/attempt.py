@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from benchmark.core.errors import BenchmarkError, FailureKind, ProviderError
 from benchmark.core.message import Message, Reply, Tool, Usage

@@ -38,8 +38,9 @@ class Plan:
         for repeat in range(spec.repeats):
             for position in self.order:
                 sample = present(self.dataset[position], seed=spec.seed, repeat=repeat)
-                identity = trial_id(sample.asked_digest, digest, spec.agent, repeat)
-                yield Trial(sample=sample, model=model, agent=spec.agent, repeat=repeat, id=identity)
+                asked = sample.asked_digest
+                identity = trial_id(asked, digest, spec.agent, repeat)
+                yield Trial(sample=sample, model=model, agent=spec.agent, repeat=repeat, asked=asked, id=identity)
 
     def placed_in(self, folder: Path) -> Plan:
         """The same plan with its results in another folder."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -18,8 +19,11 @@ TRIAL_COLUMNS = (
     *("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_usd"),
     *("model_s", "first_token_s", "queue_s", "retry_s", "attempts", "finished_at"),
 )
-INSERT_TRIAL = f"INSERT OR IGNORE INTO trials ({', '.join(TRIAL_COLUMNS)}) VALUES ({', '.join('?' * len(TRIAL_COLUMNS))})"
-INSERT_SAMPLE = "INSERT OR IGNORE INTO samples VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_TRIALS = f"INSERT OR IGNORE INTO trials ({', '.join(TRIAL_COLUMNS)}) VALUES "
+INSERT_SAMPLES = "INSERT OR IGNORE INTO samples VALUES "
+INSERT_ENDS = "INSERT INTO ends VALUES "
+_ROWS_AT_ONCE = 500
+"""SQLite takes 32,766 values a statement."""
 
 _NO_USAGE = (None, None, None, None, None)
 
@@ -28,7 +32,7 @@ def trial_row(result: TrialResult, model: int, redact: Redact) -> tuple[Any, ...
     """A result as a row of `trials`. Every text a server wrote goes through the redaction."""
     trial, output, failure, primary = result.trial, result.output, result.failure, result.primary
     sample = trial.sample
-    head = (bytes.fromhex(trial.id), model, bytes.fromhex(sample.asked_digest), _safe(sample.id), _safe(sample.category))
+    head = (trial.id, model, trial.asked, _safe(sample.id), _safe(sample.category))
     judged = (None, None, None) if primary is None else (primary.value, _optional(primary.answer, redact), _safe(primary.because))
     if output is None:
         said: tuple[Any, ...] = (None, None)
@@ -50,7 +54,7 @@ def sample_row(result: TrialResult) -> tuple[Any, ...]:
     """The result's sample as a row of `samples`: what was asked and what would be right."""
     sample = result.trial.sample
     return (
-        bytes.fromhex(sample.asked_digest),
+        result.trial.asked,
         _safe(sample.id),
         _safe(sample.category),
         _safe(sample.group),
@@ -59,6 +63,18 @@ def sample_row(result: TrialResult) -> tuple[Any, ...]:
         _encoded(sample.choices),
         _encoded(sample.metadata),
     )
+
+
+def insert(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows with as few statements as there can be.
+
+    sqlite3 lets go of the interpreter's lock for every statement and then queues for it behind the event loop:
+    with a statement per row the two threads would mostly wait for each other.
+    """
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        chunk = rows[start : start + _ROWS_AT_ONCE]
+        values = f"({', '.join('?' * len(chunk[0]))})"
+        connection.execute(statement + ", ".join([values] * len(chunk)), [cell for row in chunk for cell in row])
 
 
 def _encoded(data: Any) -> str:

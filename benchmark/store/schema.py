@@ -14,11 +14,11 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE run (info TEXT NOT NULL);
     CREATE TABLE models (model INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, info TEXT NOT NULL);
     CREATE TABLE samples (
-        asked BLOB PRIMARY KEY, sample TEXT NOT NULL, category TEXT NOT NULL, grouped TEXT NOT NULL,
+        asked TEXT PRIMARY KEY, sample TEXT NOT NULL, category TEXT NOT NULL, grouped TEXT NOT NULL,
         prompt TEXT NOT NULL, target TEXT NOT NULL, choices TEXT NOT NULL, metadata TEXT NOT NULL
-    ) WITHOUT ROWID;
+    );
     CREATE TABLE trials (
-        id BLOB NOT NULL, model INTEGER NOT NULL, asked BLOB NOT NULL, sample TEXT NOT NULL, category TEXT NOT NULL,
+        id TEXT NOT NULL, model INTEGER NOT NULL, asked TEXT NOT NULL, sample TEXT NOT NULL, category TEXT NOT NULL,
         repeat INTEGER NOT NULL, agent TEXT NOT NULL, outcome TEXT NOT NULL, score REAL, answer TEXT, because TEXT,
         text TEXT, thinking TEXT, scores TEXT, failure_kind TEXT, failure TEXT,
         input_tokens INTEGER, cached_tokens INTEGER, output_tokens INTEGER, reasoning_tokens INTEGER, cost_usd REAL,

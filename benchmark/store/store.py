@@ -56,8 +56,8 @@ class Store:
             return
         rest = iter(trials)
         while chunk := list(islice(rest, _LOOK_UP)):
-            done = self._finished([bytes.fromhex(trial.id) for trial in chunk], retry_failed=retry_failed)
-            yield from (trial for trial in chunk if bytes.fromhex(trial.id) not in done)
+            done = self._finished([trial.id for trial in chunk], retry_failed=retry_failed)
+            yield from (trial for trial in chunk if trial.id not in done)
 
     def finished_count(self, model: ModelRef, *, retry_failed: bool) -> int:
         """How many trials of a model need not be asked again."""
@@ -70,7 +70,7 @@ class Store:
         redact = Redactor.from_environment()
         return Writer(self._connection, self._models, redact, resumed=self.resumed).committed(events)
 
-    def _finished(self, ids: list[bytes], *, retry_failed: bool) -> set[bytes]:
+    def _finished(self, ids: list[str], *, retry_failed: bool) -> set[str]:
         places = ", ".join("?" * len(ids))
         query = f"SELECT id FROM trials WHERE superseded = 0 AND id IN ({places}) AND {_kept(retry_failed)}"
         return {row[0] for row in self._connection.execute(query, ids)}

@@ -6,19 +6,32 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from queue import SimpleQueue
+from typing import Any
 
 from benchmark.core.errors import StoreError, StoreFull
 from benchmark.core.events import Event, ModelFinished, TrialFinished
-from benchmark.store.rows import INSERT_SAMPLE, INSERT_TRIAL, Redact, sample_row, trial_row
+from benchmark.store.rows import INSERT_ENDS, INSERT_SAMPLES, INSERT_TRIALS, Redact, insert, sample_row, trial_row
 
 _GATHER_S = 0.03
 _LARGEST_BATCH = 500
 _LARGEST_PENDING = 5000
 _SUPERSEDE = "UPDATE trials SET superseded = 1 WHERE id = ? AND superseded = 0 AND outcome = 'failed'"
 
-Batch = list[Event]
+
+@dataclass(slots=True)
+class Batch:
+    """Events to be committed together, and the rows they become.
+
+    The rows are made by the event loop: the thread then only waits for the disk, without the interpreter's lock.
+    """
+
+    events: list[Event]
+    samples: list[tuple[Any, ...]]
+    trials: list[tuple[Any, ...]]
+    ends: list[tuple[Any, ...]]
 
 
 class Writer:
@@ -45,8 +58,8 @@ class Writer:
             while (batch := await outbox.get()) is not None:
                 if isinstance(batch, BaseException):
                     raise batch
-                self._count(-len(batch))
-                for event in batch:
+                self._count(-len(batch.events))
+                for event in batch.events:
                     yield event
             await pump
         finally:
@@ -58,7 +71,7 @@ class Writer:
 
     async def _pump(self, events: AsyncIterator[Event]) -> None:
         """Gather events and pass them to the thread, a batch at a time."""
-        gathered: Batch = []
+        gathered: list[Event] = []
         flusher = asyncio.create_task(self._flush_regularly(gathered))
         try:
             async for event in events:
@@ -71,16 +84,25 @@ class Writer:
             self._flush(gathered)
             self._inbox.put(None)
 
-    async def _flush_regularly(self, gathered: Batch) -> None:
+    async def _flush_regularly(self, gathered: list[Event]) -> None:
         while True:
             await asyncio.sleep(_GATHER_S)
             self._flush(gathered)
 
-    def _flush(self, gathered: Batch) -> None:
+    def _flush(self, gathered: list[Event]) -> None:
         if gathered:
             self._count(len(gathered))
-            self._inbox.put(gathered.copy())
+            self._inbox.put(self._batch(gathered.copy()))
             gathered.clear()
+
+    def _batch(self, events: list[Event]) -> Batch:
+        results = [event.result for event in events if isinstance(event, TrialFinished)]
+        return Batch(
+            events=events,
+            samples=[sample_row(result) for result in results],
+            trials=[trial_row(result, self._models[result.trial.model.label], self._redact) for result in results],
+            ends=[self._end_row(event) for event in events if isinstance(event, ModelFinished)],
+        )
 
     def _count(self, change: int) -> None:
         """Keep count of what the disk has not taken yet; too much of it makes the pump wait."""
@@ -93,33 +115,31 @@ class Writer:
         while (batch := self._inbox.get()) is not None:
             try:
                 self._commit(batch)
-            except sqlite3.Error as error:
+            except Exception as error:
+                # Whatever it is, whoever waits for this batch must hear of it, or would wait for ever.
                 report(outbox.put_nowait, _explained(error))
                 break
             report(outbox.put_nowait, batch)
         report(outbox.put_nowait, None)
 
     def _commit(self, batch: Batch) -> None:
-        results = [event.result for event in batch if isinstance(event, TrialFinished)]
-        ends = [event for event in batch if isinstance(event, ModelFinished)]
-        if not results and not ends:
+        if not batch.trials and not batch.ends:
             return
         with self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
             if self._resumed:
-                connection.executemany(_SUPERSEDE, [(bytes.fromhex(r.trial.id),) for r in results])
-            connection.executemany(INSERT_SAMPLE, map(sample_row, results))
-            rows = (trial_row(r, self._models[r.trial.model.label], self._redact) for r in results)
-            connection.executemany(INSERT_TRIAL, rows)
-            connection.executemany("INSERT INTO ends VALUES (?, ?, ?, ?, ?)", map(self._end_row, ends))
+                connection.executemany(_SUPERSEDE, [row[:1] for row in batch.trials])
+            insert(connection, INSERT_SAMPLES, batch.samples)
+            insert(connection, INSERT_TRIALS, batch.trials)
+            insert(connection, INSERT_ENDS, batch.ends)
 
     def _end_row(self, end: ModelFinished) -> tuple[int, str, str, float, str]:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         return self._models[end.model], end.state.value, self._redact(end.message), end.seconds, now
 
 
-def _explained(error: sqlite3.Error) -> StoreError:
-    """A database error in words that say what to do."""
+def _explained(error: Exception) -> StoreError:
+    """An error in writing, in words that say what to do."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
         return StoreFull("the disk is full: what was reported finished is kept; free some space and go on with --resume")
     return StoreError(f"the results could not be written ({error}); what was reported finished is kept, --resume goes on")
