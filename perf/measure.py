@@ -21,7 +21,7 @@ def write_dataset(path: Path, samples: int) -> None:
     with path.open("w", encoding="utf-8") as file:
         for number in range(samples):
             first, second = _WORDS[number % 10], _WORDS[number // 10 % 10]
-            choices = [f"the {_WORDS[(number + 3 * step) % 10]} number {number + step}" for step in range(4)]
+            choices = [f"the {_WORDS[(number + 3 * step) % 10]} {number + step}" for step in range(4)]
             question = f"Which of these names comes after the {first} and the {second} in list {number}?"
             row = {"id": f"s{number}", "input": question, "target": choices[number % 4], "choices": choices}
             file.write(json.dumps(row) + "\n")
