@@ -75,7 +75,7 @@ def _resolved(value: Any, choices: tuple[str, ...], name: str) -> tuple[str, ...
     if isinstance(value, str) and value in choices:
         return (value,)
     index = ascii_uppercase.find(value.strip().upper()) if isinstance(value, str) and len(value.strip()) == 1 else value
-    if isinstance(value, str) and value.strip().isdigit():
+    if isinstance(value, str) and value.strip().isdecimal():
         index = int(value)
     if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(choices):
         return (choices[index],)
@@ -120,6 +120,8 @@ def _keywords(row: Row) -> Keywords | None:
     if not isinstance(listed, list) or not listed or not all(isinstance(word, str) for word in listed):
         raise ValueError(f"field 'expected_keywords' must be a list of texts, not {value!r}")
     rejected = _listed(rejected) if isinstance(rejected, str) else rejected
+    if not isinstance(rejected, list):
+        raise ValueError(f"field 'rejected_keywords' must be a list of texts, not {rejected!r}")
     return Keywords(accept=tuple(listed), reject=tuple(map(str, rejected)), need_all=row.get("keywords_required") == "all")
 
 
