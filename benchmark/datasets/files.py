@@ -120,9 +120,9 @@ def _keywords(row: Row) -> Keywords | None:
     if not isinstance(listed, list) or not listed or not all(isinstance(word, str) for word in listed):
         raise ValueError(f"field 'expected_keywords' must be a list of texts, not {value!r}")
     rejected = _listed(rejected) if isinstance(rejected, str) else rejected
-    if not isinstance(rejected, list):
+    if not isinstance(rejected, list) or not all(isinstance(word, str) for word in rejected):
         raise ValueError(f"field 'rejected_keywords' must be a list of texts, not {rejected!r}")
-    return Keywords(accept=tuple(listed), reject=tuple(map(str, rejected)), need_all=row.get("keywords_required") == "all")
+    return Keywords(accept=tuple(listed), reject=tuple(rejected), need_all=row.get("keywords_required") == "all")
 
 
 def _scorer(row: Row, targets: tuple[str, ...], choices: tuple[str, ...], keywords: Keywords | None) -> str:
