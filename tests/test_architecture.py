@@ -84,7 +84,9 @@ def test_nothing_dangerous_is_used(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
             assert ast.unparse(node.func) not in FORBIDDEN_CALLS, f"line {node.lineno}"
-            shell = [k for k in node.keywords if k.arg == "shell" and not (isinstance(k.value, ast.Constant) and not k.value.value)]
+            shell = [
+                k for k in node.keywords if k.arg == "shell" and not (isinstance(k.value, ast.Constant) and not k.value.value)
+            ]
             assert not shell, f"line {node.lineno}: a shell"
     assert {name.split(".")[0] for name in imports_of(path)} & FORBIDDEN_MODULES == set()
 

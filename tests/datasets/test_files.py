@@ -153,7 +153,9 @@ def test_the_digest_is_of_the_content(written):
     assert one.digest == same.digest != other.digest
 
 
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda x: st.lists(x, max_size=4), max_leaves=6)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda x: st.lists(x, max_size=4), max_leaves=6
+)
 FIELDS = ["id", "input", "prompt", "target", "choices", "expected_keywords", "rejected_keywords", "evaluation_method", "scorer"]
 
 

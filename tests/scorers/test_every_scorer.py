@@ -29,7 +29,9 @@ ADVERSARIAL = {
     "quotes": "'" * SIZE,
 }
 ANY_TEXT = st.text(st.characters(exclude_categories=())) | st.lists(
-    st.sampled_from(["A", "B", "answer", " is ", ":", "not ", "Paris", "7", "1/0", "-", "<think>", "</think>", "**", "\n", "(", "."])
+    st.sampled_from(
+        ["A", "B", "answer", " is ", ":", "not ", "Paris", "7", "1/0", "-", "<think>", "</think>", "**", "\n", "(", "."]
+    )
 ).map("".join)
 
 

@@ -122,7 +122,9 @@ def test_messages_are_decoded():
     assert reply.usage == Usage(input_tokens=7, cached_tokens=4, output_tokens=5)
 
 
-@pytest.mark.parametrize(("reason", "finish"), [("end_turn", Finish.STOP), ("refusal", Finish.REFUSED), ("tool_use", Finish.TOOL)])
+@pytest.mark.parametrize(
+    ("reason", "finish"), [("end_turn", Finish.STOP), ("refusal", Finish.REFUSED), ("tool_use", Finish.TOOL)]
+)
 def test_messages_say_why_they_stopped(reason, finish):
     """In our words."""
     assert messages.decode(body({"content": [], "stop_reason": reason})).finish is finish
@@ -185,7 +187,17 @@ def test_ollama_lists_models_that_can_chat():
     assert ollama.decode_tags(body({"models": tags})) == ["llama3:8b", "y"]
 
 
-BROKEN = [b"", b"<html>busy</html>", b"{}", b"null", b"[]", b'{"choices": 5}', b'{"error": {"message": "x"}}', b"\xff\xfe", b"[" * 99_999]
+BROKEN = [
+    b"",
+    b"<html>busy</html>",
+    b"{}",
+    b"null",
+    b"[]",
+    b'{"choices": 5}',
+    b'{"error": {"message": "x"}}',
+    b"\xff\xfe",
+    b"[" * 99_999,
+]
 
 
 @pytest.mark.parametrize("data", BROKEN, ids=range(len(BROKEN)))

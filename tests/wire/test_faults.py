@@ -114,9 +114,16 @@ def test_what_will_not_be_tried_again_has_no_wait():
 
 
 DATES = st.builds("{}, {} {} {} {}:{}:{} {}".format, *[st.text(max_size=4) | st.integers().map(str)] * 8)
-HINTS = st.text() | st.floats().map(str) | st.integers().map(str) | DATES | st.datetimes().map(lambda d: d.strftime("%a, %d %b %Y %T GMT"))
+HINTS = (
+    st.text()
+    | st.floats().map(str)
+    | st.integers().map(str)
+    | DATES
+    | st.datetimes().map(lambda d: d.strftime("%a, %d %b %Y %T GMT"))
+)
 JSON = st.recursive(
-    st.none() | st.text() | st.floats(), lambda x: st.lists(x) | st.dictionaries(st.sampled_from(["error", "details", "retryDelay"]), x)
+    st.none() | st.text() | st.floats(),
+    lambda x: st.lists(x) | st.dictionaries(st.sampled_from(["error", "details", "retryDelay"]), x),
 )
 
 
