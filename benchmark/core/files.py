@@ -49,7 +49,7 @@ def slug(name: str) -> str:
     """A file name for any text: readable, valid everywhere, at most 120 characters.
 
     A short hash is added where cleaning alone would change more than separators,
-    so that two different names never share a file.
+    so that names that differ in more than `/`, `:` and `_` never share a file.
     """
     clean = _UNSAFE.sub("_", name).strip("._")[:100] or "unnamed"
     readable = name.replace("/", "_").replace(":", "_")

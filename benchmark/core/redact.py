@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 HIDDEN = "[hidden]"
-_SECRET_NAME = re.compile(r"(api[_-]?key|token|secret|password|credential)s?$", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"((api|access|private|secret)[_-]?key|token|secret|password|credential)s?$", re.IGNORECASE)
 _KEY_SHAPES = re.compile(
     r"\b(?:sk-[A-Za-z0-9_-]{16,}|AIza[0-9A-Za-z_-]{30,}|gh[pousr]_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{30,})"
     r"|(?<=Bearer )[A-Za-z0-9._~+/-]{8,}=*"

@@ -52,5 +52,5 @@ class Sample(Record, frozen=True, kw_only=True):
 
     @property
     def asked_digest(self) -> str:
-        """Identity of what the model is shown, and of nothing else."""
-        return digest_of_texts([text for message in self.messages for text in (message.role, message.text)])
+        """Identity of the sample as the model is shown it."""
+        return digest_of_texts([self.id, *(text for message in self.messages for text in (message.role, message.text))])

@@ -62,12 +62,17 @@ def clauses(text: str) -> str:
     """
     plain = text.translate(_APOSTROPHES)
     if not plain.isascii():
-        plain = "".join(c for c in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(c))
+        # Combining marks go first as well: putting a long run of them in order takes quadratic time.
+        plain = _without_marks(unicodedata.normalize("NFKD", _without_marks(plain)))
     plain = _THOUSANDS.sub("", plain.casefold())
     plain = _POSSESSIVE.sub("", plain)
     plain = _BOUNDARY.sub(" | ", plain)
     plain = _SYMBOL.sub(r" \1 ", plain)
     return " ".join(_NOISE.sub(" ", plain).split())
+
+
+def _without_marks(text: str) -> str:
+    return "".join(c for c in text if not unicodedata.combining(c))
 
 
 def words(text: str) -> str:

@@ -75,7 +75,7 @@ def _resolved(value: Any, choices: tuple[str, ...], name: str) -> tuple[str, ...
     if isinstance(value, str) and value in choices:
         return (value,)
     index = ascii_uppercase.find(value.strip().upper()) if isinstance(value, str) and len(value.strip()) == 1 else value
-    if isinstance(value, str) and value.strip().isdigit():
+    if isinstance(value, str) and value.strip().isdecimal():
         index = int(value)
     if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(choices):
         return (choices[index],)
@@ -120,7 +120,9 @@ def _keywords(row: Row) -> Keywords | None:
     if not isinstance(listed, list) or not listed or not all(isinstance(word, str) for word in listed):
         raise ValueError(f"field 'expected_keywords' must be a list of texts, not {value!r}")
     rejected = _listed(rejected) if isinstance(rejected, str) else rejected
-    return Keywords(accept=tuple(listed), reject=tuple(map(str, rejected)), need_all=row.get("keywords_required") == "all")
+    if not isinstance(rejected, list) or not all(isinstance(word, str) for word in rejected):
+        raise ValueError(f"field 'rejected_keywords' must be a list of texts, not {rejected!r}")
+    return Keywords(accept=tuple(listed), reject=tuple(rejected), need_all=row.get("keywords_required") == "all")
 
 
 def _scorer(row: Row, targets: tuple[str, ...], choices: tuple[str, ...], keywords: Keywords | None) -> str:

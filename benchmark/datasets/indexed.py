@@ -35,6 +35,7 @@ class IndexedFile:
         self._path = path
         self._to_sample = to_sample
         self._file = _opened(path)
+        # A dataset has no end of its own: its file is closed with the last that uses it.
         weakref.finalize(self, self._file.close)
         self._records: _Jsonl | _Csv = _Csv(self._file) if path.suffix.lower() == ".csv" else _Jsonl(self._file)
         self._offsets = array("Q")

@@ -90,4 +90,6 @@ def _failed(trial: Trial, error: BenchmarkError, context: TrialContext, tools: T
     kind = error.kind if isinstance(error, ProviderError) else FailureKind.OURS
     now = tools.caller.clock.now()
     failure = Failure(kind=kind, message=tools.redact(str(error)), at=now, attempts=context.meter.attempts)
-    return TrialResult(trial=trial, outcome=Outcome.FAILED, failure=failure, finished_at=now)
+    # What the calls before the failing one consumed was consumed all the same.
+    output = _metered(Output(text="", outcome=Outcome.FAILED), context)
+    return TrialResult(trial=trial, outcome=Outcome.FAILED, output=output, failure=failure, finished_at=now)

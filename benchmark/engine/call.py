@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 
 from benchmark.core.clock import Clock
 from benchmark.core.errors import FailureKind, ProviderError
@@ -41,20 +42,21 @@ class Caller:
     async def call_with_retries(self, request: Request, meter: Meter) -> Reply:
         """Call until it works, cannot work, or was tried often enough."""
         waited = 0.0
-        while True:
+        for attempt in count(1):
             started = self.clock.monotonic()
             try:
                 return await self.call(request, meter)
             except ProviderError as error:
-                wait = self.wait_before_retry(error, meter.attempts)
-                if not error.kind.retryable or meter.attempts >= self.policy.max_attempts:
+                if not error.kind.retryable or attempt >= self.policy.max_attempts:
                     raise
+                wait = self.wait_before_retry(error, attempt)
                 if waited + wait > self.policy.max_wait_s:
                     raise
                 self.on_wait(str(error), wait)
                 await self.stop.pause(wait)
                 waited += wait
                 meter.retry_s += self.clock.monotonic() - started
+        raise AssertionError("unreachable: count() does not end")
 
     async def call(self, request: Request, meter: Meter) -> Reply:
         """Call once, for no longer than one attempt may take."""
@@ -70,5 +72,5 @@ class Caller:
 
     def wait_before_retry(self, error: ProviderError, attempts: int) -> float:
         """Full jitter under an exponential ceiling, never less than the server asks for."""
-        ceiling = min(self.policy.longest_wait_s, self.policy.first_wait_s * 2 ** (attempts - 1))
+        ceiling = min(self.policy.longest_wait_s, self.policy.first_wait_s * 2.0 ** min(attempts - 1, 32))
         return max(error.retry_after or 0.0, self.random.uniform(0.0, ceiling))

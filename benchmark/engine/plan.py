@@ -58,8 +58,9 @@ def _refuse_twins(spec: RunSpec) -> None:
     """The same model twice, even under two names, would be asked once and counted twice."""
     seen: dict[str, str] = {}
     for model in spec.models:
-        twin = seen.setdefault(model.digest, model.label)
-        if twin is not model.label:
+        twin = seen.get(model.digest)
+        seen[model.digest] = model.label
+        if twin is not None:
             same = "is named twice" if twin == model.label else f"and {twin!r} are the same model with the same settings"
             raise UsageError(f"{model.label!r} {same}; use --repeats to ask a model several times")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from string import ascii_uppercase
 from typing import ClassVar
 
@@ -23,9 +24,11 @@ _STATED = re.compile(
 )
 _IS_RIGHT = re.compile(rf"(?<![\w']){_MARKS}(?P<letter>[A-Z]){_ENDS} (?:is|must be) (?:the )?(?:correct|right|answer)\b")
 _BOXED = re.compile(r"\\boxed\{[\s({]{0,4}(?:\\text\{)?[\s(]{0,4}(?P<letter>[A-Z])[\s)}]{0,4}\}")
-_LABEL = re.compile(r"^[ \t>#*_(\[`\"']*(?P<letter>[A-Z])[*_`\"']*(?:[.:)\]]+(?=[\s*_]|$)|[ \t*_]*$)", re.MULTILINE)
+_LABEL = re.compile(r"^[ \t>#*_(\[`\"']*(?P<letter>[A-Z])[*_`\"']{0,5}(?:[.:)\]]+(?=[\s*_]|$)|[ \t*_]*$)", re.MULTILINE)
 _ALONE = re.compile(r"(?<![\w'])\(?(?P<letter>[B-HJ-Z])\)?(?![\w'])")
 _STATEMENTS = (_STATED, _IS_RIGHT, _BOXED)
+_MOST_MENTIONS = 2000
+"""Mentions of a letter that are looked at, the last ones: a megabyte of them must not take minutes."""
 
 
 class Choice:
@@ -59,10 +62,8 @@ def chosen(text: str, choices: tuple[str, ...]) -> int | None:
 
 def _stated(text: str, choices: tuple[str, ...]) -> int | None:
     """The last letter the text calls its answer and does not take back."""
-    found = [
-        (m.start(), p) for pattern in _STATEMENTS for m in pattern.finditer(text) if (p := _kept(m, text, choices)) is not None
-    ]
-    return max(found)[1] if found else None
+    found = sorted((m for pattern in _STATEMENTS for m in _last_mentions(pattern, text)), key=re.Match.start, reverse=True)
+    return next((p for m in found if (p := _kept(m, text, choices)) is not None), None)
 
 
 def _kept(match: re.Match[str], text: str, choices: tuple[str, ...]) -> int | None:
@@ -90,9 +91,13 @@ def _in_words(text: str, choices: tuple[str, ...]) -> int | None:
 
 def _alone(text: str, choices: tuple[str, ...]) -> int | None:
     """A capital standing alone, when only one does; "A" and "I" are words too and do not count."""
-    found = {_position(m["letter"], len(choices)) for m in _ALONE.finditer(text) if not _is_denied(text, *m.span())}
+    found = {_position(m["letter"], len(choices)) for m in _last_mentions(_ALONE, text) if not _is_denied(text, *m.span())}
     found.discard(None)
     return found.pop() if len(found) == 1 else None
+
+
+def _last_mentions(pattern: re.Pattern[str], text: str) -> deque[re.Match[str]]:
+    return deque(pattern.finditer(text), maxlen=_MOST_MENTIONS)
 
 
 def _is_denied(text: str, start: int, end: int) -> bool:

@@ -10,7 +10,7 @@ from benchmark.core.sample import Sample
 from benchmark.core.text import answer_text, clauses, last_match, says, words
 from benchmark.core.trial import Outcome, Output, Score
 
-_STATED = re.compile(r"\banswer(?: is|:| would be)[\s:*_]*([^\n]+)", re.IGNORECASE)
+_STATED = re.compile(r"\banswer(?: is|:| would be)[\s:*_]*(?=[^\n])", re.IGNORECASE)
 
 
 class Match:
@@ -31,7 +31,7 @@ class Match:
 def stated_answer(text: str) -> str:
     """What follows the last "answer is"; else the whole text."""
     found = last_match(_STATED, text)
-    return (found[1] if found else text).strip().strip("*_`\"' ")
+    return (text[found.end() :].partition("\n")[0] if found else text).strip().strip("*_`\"' ")
 
 
 def is_answer(stated: str, target: str) -> bool:

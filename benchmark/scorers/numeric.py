@@ -7,12 +7,14 @@ from typing import ClassVar
 
 from benchmark.core.protocols import Context
 from benchmark.core.sample import Sample
-from benchmark.core.text import answer_text, last_match
+from benchmark.core.text import answer_text, clauses, denied, last_match
 from benchmark.core.trial import Outcome, Output, Score
 
 _NUMBER = r"[-+\u2212]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3})?(?:/\d+)?|[-+\u2212]?\.\d+"
 _ANY = re.compile(rf"(?<![\w.])(?:{_NUMBER})(?![\w])")
 _STATED = re.compile(rf"(?:####|\\boxed\{{|\banswer(?: is|:|\s*=)?)[\s:*_$]*(?P<number>{_NUMBER})", re.IGNORECASE)
+_LOOKED_AT = 20
+_NEAR = 60
 
 
 class Numeric:
@@ -38,8 +40,13 @@ def stated_number(text: str) -> str | None:
     stated = last_match(_STATED, text)
     if stated is not None:
         return stated["number"]
-    last = last_match(_ANY, text)
-    return last[0] if last else None
+    found = list(_ANY.finditer(text))
+    # "It is 12, not 13": a number that is denied is not the one stated. Beyond a few, all are taken as said.
+    for match in reversed(found[-_LOOKED_AT:]):
+        before = clauses(text[max(0, match.start() - _NEAR) : match.start()])
+        if not denied(f"{before} x", len(before) + 1, len(before) + 2):
+            return match[0]
+    return found[-1][0] if found else None
 
 
 def to_number(text: str) -> float | None:

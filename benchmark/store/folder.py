@@ -39,7 +39,7 @@ def new_run_folder(root: Path, now: datetime, kind: str = "run") -> Path:
 def find_run(id_or_path: str, root: Path) -> Path:
     """The folder of an existing run, by path or by id."""
     for folder in (Path(id_or_path).expanduser(), root / id_or_path):
-        if (folder / DATABASE).is_file():
+        if (folder / DATABASE).is_file() and (folder / DATABASE).stat().st_size:
             return folder
         if folder.name == DATABASE and folder.is_file():
             return folder.parent

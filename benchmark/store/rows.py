@@ -39,7 +39,7 @@ def trial_row(result: TrialResult, model: int, redact: Redact) -> tuple[Any, ...
         spent: tuple[Any, ...] = (*_NO_USAGE, None, None, None, None, failure.attempts if failure else 0)
     else:
         timing, usage = output.timing, output.usage
-        said = (_safe(redact(output.text)), _safe(redact(output.thinking)) if output.thinking else None)
+        said = (None if failure else _safe(redact(output.text)), _safe(redact(output.thinking)) if output.thinking else None)
         tokens = _NO_USAGE if usage is None else (
             usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cost_usd
         )  # fmt: skip
@@ -87,6 +87,8 @@ def _optional(text: str | None, redact: Redact) -> str | None:
 
 def _safe(text: str) -> str:
     """Text that SQLite takes: a lone surrogate, which some models emit, has no bytes of its own."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

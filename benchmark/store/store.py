@@ -149,8 +149,14 @@ def _continued(stored: RunInfo, wanted: RunInfo) -> RunInfo:
             f"the run {stored.run_id} was made with another {', '.join(names)}; its results cannot be mixed with these. "
             "Start a new run, or resume with what it was made with"
         )
-    labels = {model.label for model in stored.models}
-    added = tuple(model for model in wanted.models if model.label not in labels)
+    known = {model.label: model for model in stored.models}
+    changed = [m.label for m in wanted.models if m.label in known and known[m.label].digest != m.digest]
+    if changed:
+        raise ProtocolMismatch(
+            f"the run {stored.run_id} asked {', '.join(changed)} with other settings or at another address; "
+            "resume it without naming the model, or name a variant of it"
+        )
+    added = tuple(model for model in wanted.models if model.label not in known)
     return replace(stored, models=stored.models + added, protocol=wanted.protocol, planned=wanted.planned)
 
 

@@ -15,7 +15,7 @@ from benchmark.core.errors import StoreError, StoreFull
 from benchmark.core.events import Event, ModelFinished, TrialFinished
 from benchmark.store.rows import INSERT_ENDS, INSERT_SAMPLES, INSERT_TRIALS, Redact, insert, sample_row, trial_row
 
-_GATHER_S = 0.03
+_GATHER_S = 0.05
 _LARGEST_BATCH = 500
 _LARGEST_PENDING = 5000
 _SUPERSEDE = "UPDATE trials SET superseded = 1 WHERE id = ? AND superseded = 0 AND outcome = 'failed'"

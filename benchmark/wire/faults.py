@@ -41,7 +41,11 @@ def fault(status: int, body: bytes, headers: Mapping[str, str], *, now: datetime
     """The error an HTTP answer other than 200 stands for."""
     parsed = _parsed(body)
     message = f"HTTP {status}: {_message(parsed, body)}"
-    kind = _kind(status, body.decode("utf-8", "replace")[:4000])
+    text = body.decode("utf-8", "replace")[:4000]
+    kind = _kind(status, text)
+    # Google words its limits per minute like a spent quota; only the wait it asks for tells them apart.
+    if status == 429 and _retry_info(parsed) is not None and "PerDay" not in text:
+        kind = FailureKind.RATE_LIMIT
     if kind is FailureKind.RATE_LIMIT:
         return RateLimitError(message, retry_after=retry_after(headers, parsed, now=now), status=status)
     if kind is FailureKind.NOT_FOUND:

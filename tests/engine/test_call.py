@@ -1,0 +1,140 @@
+"""One call: retried where that may help, for so long and no longer."""
+
+import asyncio
+
+import pytest
+
+from benchmark.core.errors import FailureKind, ProviderError, RateLimitError
+from benchmark.core.message import Reply, user
+from benchmark.core.model import Request
+from benchmark.core.run import RetryPolicy
+from benchmark.engine.call import Caller, Meter
+from benchmark.engine.deadlines import Deadlines
+from benchmark.engine.stop import Interrupted, Stop
+
+REQUEST = Request(model="m", messages=(user("Hi"),))
+HELLO = Reply(text="Hello")
+
+
+class NoPause(Stop):
+    """Waits take no time and are written down."""
+
+    def __init__(self, clock):
+        super().__init__()
+        self.clock = clock
+        self.waits = []
+
+    async def pause(self, seconds):
+        self.waits.append(seconds)
+        self.clock.seconds += seconds
+        if self.draining:
+            raise Interrupted
+
+
+@pytest.fixture
+def caller_of(clock, fake_provider):
+    """A function that makes a caller of a provider with these replies."""
+
+    def _caller_of(*replies, **policy):
+        told = []
+        caller = Caller(
+            provider=fake_provider(*replies),
+            clock=clock,
+            deadlines=Deadlines(clock),
+            stop=NoPause(clock),
+            policy=RetryPolicy(**policy),
+            request_timeout_s=10.0,
+            on_wait=lambda reason, seconds: told.append((reason, seconds)),
+        )
+        return caller, told
+
+    return _caller_of
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FailureKind if kind.retryable])
+async def test_what_may_pass_is_tried_again(caller_of, kind):
+    """Two failures, then the answer; every wait is told."""
+    error = ProviderError("busy", kind=kind)
+    caller, told = caller_of(error, error, HELLO)
+    meter = Meter()
+    assert await caller.call_with_retries(REQUEST, meter) == HELLO
+    assert (meter.attempts, caller.provider.calls, len(told)) == (3, 3, 2)
+    assert meter.retry_s == pytest.approx(sum(caller.stop.waits))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FailureKind if not kind.retryable])
+async def test_what_cannot_pass_is_never_tried_again(caller_of, kind):
+    """A rejected key is rejected a second time too."""
+    caller, told = caller_of(ProviderError("no", kind=kind))
+    with pytest.raises(ProviderError, match="no"):
+        await caller.call_with_retries(REQUEST, Meter())
+    assert (caller.provider.calls, told) == (1, [])
+
+
+async def test_attempts_have_a_cap(caller_of):
+    """After so many the last error stands."""
+    caller, _ = caller_of(ProviderError("busy"), max_attempts=4)
+    with pytest.raises(ProviderError, match="busy"):
+        await caller.call_with_retries(REQUEST, Meter())
+    assert caller.provider.calls == 4
+
+
+async def test_waiting_has_a_cap(caller_of):
+    """A wait that would go beyond it is not begun."""
+    caller, _ = caller_of(RateLimitError("slow", retry_after=40), max_wait_s=100, max_attempts=99)
+    with pytest.raises(RateLimitError):
+        await caller.call_with_retries(REQUEST, Meter())
+    assert caller.stop.waits == [40, 40]
+
+
+async def test_the_servers_hint_is_the_least_wait(caller_of):
+    """We never knock sooner than we were asked to, nor cut a hint down to our own ceiling."""
+    caller, _ = caller_of(RateLimitError("slow", retry_after=75), HELLO, longest_wait_s=5)
+    await caller.call_with_retries(REQUEST, Meter())
+    assert caller.stop.waits == [75]
+
+
+def test_waits_grow_and_are_spread(caller_of):
+    """Anything up to a ceiling that doubles, and never above the longest wait."""
+    caller, _ = caller_of(HELLO, first_wait_s=1, longest_wait_s=8)
+    for attempts, ceiling in ((1, 1), (2, 2), (3, 4), (4, 8), (5, 8), (60, 8)):
+        waits = [caller.wait_before_retry(ProviderError("x"), attempts) for _ in range(200)]
+        assert 0 <= min(waits) < ceiling * 0.2
+        assert ceiling * 0.8 < max(waits) <= ceiling
+
+
+async def test_a_silent_server_is_a_timeout(caller_of, clock):
+    """Each attempt has its own deadline."""
+    caller, _ = caller_of(None, max_attempts=1)
+    task = asyncio.create_task(caller.call_with_retries(REQUEST, Meter()))
+    for _ in range(11):
+        await asyncio.sleep(0)
+        clock.seconds += 1
+        caller.deadlines.tick()
+    with pytest.raises(ProviderError, match="no answer within 10 s") as caught:
+        await task
+    assert caught.value.kind is FailureKind.TIMEOUT
+
+
+async def test_a_stop_ends_the_waiting(caller_of):
+    """A run being stopped does not sit out its waits."""
+    caller, _ = caller_of(ProviderError("busy"))
+    caller.stop.ask()
+    with pytest.raises(Interrupted):
+        await caller.call_with_retries(REQUEST, Meter())
+
+
+async def test_unknown_errors_surface(caller_of):
+    """A bug is not retried away."""
+    caller, _ = caller_of(KeyError("oops"))
+    with pytest.raises(KeyError):
+        await caller.call_with_retries(REQUEST, Meter())
+    assert caller.provider.calls == 1
+
+
+async def test_the_servers_own_time_goes_before_ours(caller_of):
+    """Where it tells."""
+    caller, _ = caller_of(Reply(text="x", model_seconds=2.5))
+    meter = Meter()
+    await caller.call_with_retries(REQUEST, meter)
+    assert meter.model_s == 2.5

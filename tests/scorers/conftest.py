@@ -1,0 +1,29 @@
+"""Scoring a text as the engine would."""
+
+import asyncio
+
+import pytest
+
+from benchmark.core.message import user
+from benchmark.core.sample import Keywords, Sample
+from benchmark.core.trial import Outcome, Output
+from benchmark.registry import make_scorer
+
+
+@pytest.fixture
+def judge():
+    """A function that gives a scorer's verdict on a text; no scorer tested here needs a model."""
+
+    def _judge(name, text, *, targets=("Paris",), choices=(), keywords=None, outcome=Outcome.ANSWERED, thinking=""):
+        sample = Sample(
+            id="s",
+            messages=(user("?"),),
+            targets=targets,
+            choices=choices,
+            keywords=Keywords(**keywords) if keywords else None,
+            scorers=(name,),
+        )
+        output = Output(text=text, outcome=outcome, thinking=thinking)
+        return asyncio.run(make_scorer(name).score(sample, output, None))
+
+    return _judge

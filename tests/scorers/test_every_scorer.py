@@ -1,0 +1,52 @@
+"""What holds for each scorer, whatever a model says."""
+
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmark.registry import names
+
+CITIES = ("Paris", "London", "Rome", "7")
+SIZE = 1_000_000
+ADVERSARIAL = {
+    "stars after a label": "A" + "*" * SIZE + "x",
+    "one answer after another": "the answer is A " * (SIZE // 16),
+    "denied answers": "not B " * (SIZE // 6),
+    "lonely letters": "B " * (SIZE // 2),
+    "labels": "A)\n" * (SIZE // 3),
+    "brackets": "(" * SIZE,
+    "spaces": "answer" + " " * SIZE,
+    "combining marks": "a" + "\u0301\u0316" * (SIZE // 2),
+    "tags": "<think>" * (SIZE // 7),
+    "digits": "1" * SIZE + "a",
+    "groups of digits": "1" + ",111" * (SIZE // 4) + "x",
+    "decimals": "0." + "1" * SIZE,
+    "denied words": "not paris " * (SIZE // 10),
+    "boxes": "\\boxed{" * (SIZE // 7),
+    "dots": "A" + "." * SIZE + "x",
+    "quotes": "'" * SIZE,
+}
+ANY_TEXT = st.text(st.characters(exclude_categories=())) | st.lists(
+    st.sampled_from(
+        ["A", "B", "answer", " is ", ":", "not ", "Paris", "7", "1/0", "-", "<think>", "</think>", "**", "\n", "(", "."]
+    )
+).map("".join)
+
+
+@pytest.mark.parametrize("text", ADVERSARIAL.values(), ids=ADVERSARIAL)
+@pytest.mark.parametrize("scorer", names("scorers"))
+def test_a_megabyte_of_anything_is_scored_quickly(judge, scorer, text):
+    """No answer holds up a run."""
+    started = time.monotonic()
+    judge(scorer, text, targets=("Paris",), choices=CITIES)
+    assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize("scorer", names("scorers"))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(text=ANY_TEXT)
+def test_no_text_makes_a_scorer_raise(judge, scorer, text):
+    """Model output is data: each text gets a verdict, 0 or 1."""
+    assert judge(scorer, text, targets=("7",), choices=CITIES).value in (0.0, 1.0)
