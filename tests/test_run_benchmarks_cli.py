@@ -159,6 +159,16 @@ def test_every_model_failing_is_nothing_usable(tmp_path: Path) -> None:
     assert done.returncode == 1
 
 
+def test_server_that_is_gone_ends_the_model_and_not_the_day(tmp_path: Path) -> None:
+    """When every trial fails, the model is given up long before the dataset is through."""
+    with FakeServer(fault=lambda asked, number: Fault(400)) as server:
+        done = run("--model", "gpt-4", "--dataset", "truthfulness", cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 1
+    assert "20 trials in a row failed, the last with: HTTP 400: scripted fault" in done.stdout
+    assert len(server.ledger) < 60
+
+
 def test_gate_missed_exits_3(tmp_path: Path, quick: dict[str, str]) -> None:
     line = "--model gpt-4 --dataset warmup --fail-under 0.9"
     assert run(*line.split(), cwd=tmp_path, **quick).returncode == 3

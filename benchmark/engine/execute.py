@@ -17,7 +17,7 @@ from benchmark.core.model import ModelRef
 from benchmark.core.protocols import Endpoint, Provider
 from benchmark.core.redact import Redactor
 from benchmark.core.run import RunSpec
-from benchmark.core.trial import Trial
+from benchmark.core.trial import Trial, TrialResult
 from benchmark.engine.attempt import Tools, attempt
 from benchmark.engine.call import Caller
 from benchmark.engine.deadlines import Deadlines
@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 _HOSTED_CONNECTIONS = 20
 _DRAIN_S = 8.0
 """How long what is in flight may still take after the first Ctrl-C."""
+_HOPELESS = 20
+"""So many trials failing one after another, each tried as often as it may be, mean that nobody is there."""
 _LARGEST_BACKLOG = 2000
 """Events not yet taken; workers pause above it, so that a slow disk cannot fill the memory."""
 
@@ -103,8 +105,25 @@ class _Progress:
     """What became of a lane so far."""
 
     done: int = 0
+    failed_in_a_row: int = 0
     state: ModelState = ModelState.FINISHED
     message: str = ""
+
+    def count(self, result: TrialResult) -> None:
+        """Take note of a result; the lane ends when all further ones would fail alike."""
+        self.done += 1
+        failure = result.failure
+        if failure is None:
+            self.failed_in_a_row = 0
+            return
+        self.failed_in_a_row += 1
+        if self.state is not ModelState.FINISHED:
+            return
+        if failure.kind.ends_model:
+            self.state, self.message = ModelState.FAILED, failure.message
+        elif self.failed_in_a_row >= _HOPELESS:
+            self.state = ModelState.FAILED
+            self.message = f"{self.failed_in_a_row} trials in a row failed, the last with: {failure.message}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -215,10 +234,8 @@ class _Engine:
                 result = await attempt(trial, tools)
             except Interrupted:
                 return
-            progress.done += 1
             self.mailbox.put(TrialFinished(result))
-            if result.failure is not None and result.failure.kind.ends_model:
-                progress.state, progress.message = ModelState.FAILED, result.failure.message
+            progress.count(result)
             await self.mailbox.room()
 
     def _tools(self, lane: Lane, provider: Provider) -> Tools:

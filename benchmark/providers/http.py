@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from benchmark import __version__
 from benchmark.core.errors import ConfigError, FailureKind, ProviderError
 from benchmark.core.model import ModelRef
 from benchmark.core.protocols import Endpoint
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _ENCODER = msgspec.json.Encoder()
 _LARGEST_BODY_BYTES = 64 * 1024 * 1024
 _CONNECT_S = 30.0
+_USER_AGENT = f"tiebreak/{__version__}"
 _PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
@@ -34,6 +36,7 @@ class HttpProvider:
         self.base_url = checked_url(endpoint.base_url or self.default_url)
         self._session: ClientSession | None = None
         self._urls: dict[str, URL] = {}
+        self._network_errors: tuple[type[Exception], ...] = (OSError, TimeoutError)
 
     def headers(self) -> dict[str, str]:
         """Headers of every request, the key among them."""
@@ -58,17 +61,15 @@ class HttpProvider:
         return await self._fetch("GET", path, None)
 
     async def _fetch(self, method: str, path: str, data: bytes | None) -> bytes:
-        from aiohttp import ClientError
-
         session = self._session or self._connected()
         try:
             # Redirects are not followed: a key goes to the host it was given for and to no other.
             async with session.request(method, self._url(path), data=data, allow_redirects=False) as response:
-                content = await _read(response)
+                content = await (response.read() if _is_plain(response) else _read_capped(response))
                 if response.status == 200:
                     return content
                 raise fault(response.status, content, response.headers)
-        except (ClientError, OSError, TimeoutError) as error:
+        except self._network_errors as error:
             raise self._unreachable(error) from error
 
     def _unreachable(self, error: Exception) -> ProviderError:
@@ -85,12 +86,15 @@ class HttpProvider:
 
     def _connected(self) -> ClientSession:
         if self._session is None:
-            from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+            from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 
+            self._network_errors = (ClientError, OSError, TimeoutError)
             self._session = ClientSession(
                 connector=TCPConnector(limit=self._endpoint.max_connections, ttl_dns_cache=300),
                 cookie_jar=DummyCookieJar(),
-                headers={"Content-Type": "application/json", **self.headers()},
+                headers={"Content-Type": "application/json", "User-Agent": _USER_AGENT, **self.headers()},
+                # Not asking for compression saves both sides its cost: answers are small and often streamed.
+                skip_auto_headers=("Accept", "Accept-Encoding"),
                 # The engine holds the deadline of every call; only the connecting has its own.
                 timeout=ClientTimeout(total=None, sock_connect=_CONNECT_S),
                 trust_env=any(os.environ.get(name) for name in _PROXY_VARIABLES),
@@ -98,11 +102,14 @@ class HttpProvider:
         return self._session
 
 
-async def _read(response: ClientResponse) -> bytes:
-    """The whole body, refusing one larger than any answer can be, however well it was compressed."""
+def _is_plain(response: ClientResponse) -> bool:
+    """Whether the answer says how long it is, and that is no longer than any answer can be."""
     length = response.content_length
-    if length is not None and length <= _LARGEST_BODY_BYTES and "Content-Encoding" not in response.headers:
-        return await response.read()
+    return length is not None and length <= _LARGEST_BODY_BYTES and "Content-Encoding" not in response.headers
+
+
+async def _read_capped(response: ClientResponse) -> bytes:
+    """The whole body, refusing one larger than any answer can be, however well it was compressed."""
     chunks, size = [], 0
     async for chunk in response.content.iter_any():
         size += len(chunk)

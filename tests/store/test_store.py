@@ -87,8 +87,10 @@ async def test_events_are_heard_once_they_are_on_disk(tmp_path, info):
 
 async def test_the_same_trial_is_never_counted_twice(tmp_path, info):
     """A second result for a trial that has one is dropped."""
-    await stored(tmp_path, info(), result_of("first"), result_of("second"))
-    await stored(tmp_path, info(), result_of("third"))
+    first = result_of("first")
+    second, third = (replace(first, output=replace(first.output, text=text)) for text in ("second", "third"))
+    await stored(tmp_path, info(), first, second)
+    await stored(tmp_path, info(), third)
     assert rows(tmp_path, "SELECT text FROM trials") == [("first",)]
 
 
