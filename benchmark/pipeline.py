@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmark import __version__
@@ -22,7 +21,7 @@ from benchmark.engine.execute import Lane, execute
 from benchmark.engine.plan import Plan, make_plan
 from benchmark.engine.stop import Stop
 from benchmark.report.summary import Summary, summarise
-from benchmark.report.tabular import write_csv, write_json
+from benchmark.report.tabular import write_files
 from benchmark.store.reader import StoreReader
 from benchmark.store.store import Store
 
@@ -54,24 +53,13 @@ async def run_benchmark(spec: RunSpec, *, watch: Watcher = ignore, stop: Stop | 
 async def run_plan(plan: Plan, *, watch: Watcher = ignore, stop: Stop | None = None, clock: Clock | None = None) -> Summary:
     """Ask what the store does not have yet; every event is on disk before it is told."""
     folder = plan.spec.results_dir
-    with _rare_collections(), Store.open(folder, describe(plan, clock or SystemClock())) as store:
+    with Store.open(folder, describe(plan, clock or SystemClock())) as store:
         lanes = lanes_of(plan, store)
         events = store.committed(execute(lanes, plan.spec, stop=stop, clock=clock))
         async with contextlib.aclosing(events):  # type: ignore[type-var]
             async for event in events:
                 watch(event)
     return read_summary(folder)
-
-
-@contextlib.contextmanager
-def _rare_collections() -> Iterator[None]:
-    """A trial makes many records and no cycles: looking for cycles among them all the time takes a fifth of the run."""
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 50)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def lanes_of(plan: Plan, store: Store) -> list[Lane]:
@@ -108,13 +96,10 @@ def read_summary(folder: Path) -> Summary:
 
 def write_reports(folder: Path, *, csv_path: Path | None) -> list[Path]:
     """Write the run's files and say where they are; `csv_path` None leaves the CSV out."""
-    written = [folder / REPORT_JSON]
+    report = folder / REPORT_JSON
     with StoreReader(folder) as reader:
-        write_json(reader, summarise(reader), written[0])
-        if csv_path is not None:
-            write_csv(reader, csv_path)
-            written.append(csv_path)
-    return written
+        write_files(reader, summarise(reader), report, csv_path)
+    return [report] if csv_path is None else [report, csv_path]
 
 
 async def ask_models(models: Sequence[ModelRef], prompt: str, *, timeout_s: float | None = None) -> dict[str, TrialResult | str]:

@@ -10,7 +10,6 @@ import asyncio
 import sys
 from pathlib import Path
 
-import aiohttp  # noqa: F401 — start-up is measured apart from the run, here as in the bare loop
 import uvloop
 from measure import CLIENT_CORE, Stopwatch, pin
 

@@ -27,6 +27,10 @@ from typing import Any
 
 from measure import CLIENT_CORE, pin, write_dataset
 
+COMMAND = (
+    f"{sys.executable} run_benchmarks.py --model openai/mock --dataset {{dataset}} --output {{results}}"
+    " --max-connections {connections} --quiet"
+)
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 CONNECTIONS = 64
@@ -293,7 +297,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="ask less: a minute's look, not the final word")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
-    parser.add_argument("--command", help="the end-to-end command; {dataset}, {results} and {connections} are filled in")
+    parser.add_argument(
+        "--command", default=COMMAND, help="the end-to-end command; {dataset}, {results} and {connections} are filled in"
+    )
     arguments = parser.parse_args()
     pin(CLIENT_CORE)
     rows = []

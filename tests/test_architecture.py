@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "__main__": FRONT | {"cli"},
 }
 SHARED_BY_LEAVES = {
-    "providers": {"http", "openai"},
+    "providers": {"http", "openai", "transport"},
     "datasets": {"indexed"},
 }
 """Within a room of plugins, what the others build on; openai is the dialect of every compatible server."""

@@ -784,7 +784,7 @@ def test_a_model_nobody_could_reach_is_an_error(here):
     run = MultiModelBenchmarkRunner(None).run([refused, locked, "scripted/nowhere.json", "baseline/constant"], "warmup")
 
     first, second, third, fourth = run.model_results
-    assert (first.error, first.error_type) == ("no trial has a result: 50 bad_request", "ProviderError")
+    assert (first.error, first.error_type) == ("20 trials in a row failed, the last with: scripted bad_request", "ProviderError")
     assert (second.error, second.error_type) == ("the key was rejected", "ProviderError")
     assert "cannot be read" in third.error
     assert fourth.success

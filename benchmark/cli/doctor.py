@@ -19,7 +19,7 @@ from benchmark.core.errors import BenchmarkError
 from benchmark.registry import names, provider_class
 from benchmark.store.folder import check_writable
 
-_NEEDED = ("aiohttp", "click", "msgspec", "pydantic", "PyYAML", "rich")
+_NEEDED = ("click", "httptools", "msgspec", "pydantic", "PyYAML", "rich")
 _PYTHON = (3, 11)
 
 

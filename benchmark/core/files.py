@@ -16,13 +16,12 @@ _WINDOWS_NAMES = frozenset({"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("c
 
 
 @contextlib.contextmanager
-def atomic_writer(path: Path, *, newline: str | None = None) -> Iterator[IO[str]]:
-    """Open a text file that appears at `path` complete, or not at all."""
+def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that appears at `path` complete, or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:80]}.", suffix=".tmp")
     try:
-        # surrogatepass would write bytes no JSON reader takes; a lone surrogate becomes a visible "?".
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", newline=newline) as file:
+        with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -94,11 +94,11 @@ class Dataset(Protocol):
     scorers: tuple[str, ...]
     """Every scorer its samples use."""
     about: str
+    shuffle: Sequence[int]
+    """For each position a number that looks random but depends on the sample's id alone."""
+    categories: Sequence[int]
+    """For each position the number of its category."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, position: int, /) -> Sample: ...
-
-    def keys(self) -> Iterator[tuple[int, int]]:
-        """For each position, a number that shuffles it and the number of its category."""
-        ...

@@ -10,6 +10,7 @@ import sys
 import weakref
 from array import array
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -41,8 +42,8 @@ class IndexedFile:
         self._offsets = array("Q")
         self._ends = array("Q")
         self._lines = array("Q")
-        self._order = array("Q")
-        self._categories = array("L")
+        self.shuffle = array("Q")
+        self.categories = array("I")
         self._index()
 
     def __len__(self) -> int:
@@ -51,10 +52,6 @@ class IndexedFile:
     def __getitem__(self, position: int) -> Sample:
         row = self._records.read(self._offsets[position], self._ends[position])
         return self._to_sample(row, position + 1)
-
-    def keys(self) -> Iterator[tuple[int, int]]:
-        """For each position, a number that shuffles it and the number of its category."""
-        return zip(self._order, self._categories, strict=True)
 
     def _index(self) -> None:
         """Read the file once: check every record, remember where each begins."""
@@ -65,8 +62,8 @@ class IndexedFile:
             self._offsets.append(offset)
             self._ends.append(end)
             self._lines.append(line)
-            self._order.append(order_key(sample.id))
-            self._categories.append(numbers.setdefault(sample.category, len(numbers)))
+            self.shuffle.append(order_key(sample.id))
+            self.categories.append(numbers.setdefault(sample.category, len(numbers)))
             scorers |= dict.fromkeys(sample.scorers)
         if not self._offsets:
             raise DatasetError(f"{self._path}: the dataset is empty")
@@ -88,10 +85,11 @@ class IndexedFile:
 
     def _refuse_duplicates(self) -> None:
         """Two samples of one id cannot be told apart in a result."""
-        seen: dict[int, int] = {}
-        if len(set(self._order)) == len(self._order):
+        ordered = sorted(self.shuffle)
+        if all(a != b for a, b in pairwise(ordered)):
             return
-        for position, key in enumerate(self._order):
+        seen: dict[int, int] = {}
+        for position, key in enumerate(self.shuffle):
             if key in seen:
                 twice = self[position].id
                 lines = f"lines {self._lines[seen[key]]} and {self._lines[position]}"

@@ -31,7 +31,7 @@ _DRAIN_S = 8.0
 """How long what is in flight may still take after the first Ctrl-C."""
 _HOPELESS = 20
 """So many trials failing one after another, each tried as often as it may be, mean that nobody is there."""
-_LARGEST_BACKLOG = 2000
+_LARGEST_BACKLOG = 500
 """Events not yet taken; workers pause above it, so that a slow disk cannot fill the memory."""
 
 

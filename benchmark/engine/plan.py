@@ -70,16 +70,16 @@ def sample_order(dataset: Dataset, limit: int | None) -> array[int]:
 
     The first 20 are among the first 50, so a longer run extends a shorter one.
     """
-    keys = list(dataset.keys())
-    sizes = Counter(category for _, category in keys)
+    sizes = Counter(dataset.categories)
     seen: Counter[int] = Counter()
-    spread: list[tuple[float, int, int]] = []
-    for position in sorted(range(len(keys)), key=lambda i: keys[i][0]):
-        shuffle, category = keys[position]
+    place = array("d", bytes(8 * len(dataset)))
+    positions = sorted(range(len(dataset)), key=dataset.shuffle.__getitem__)
+    for position in positions:
+        category = dataset.categories[position]
         seen[category] += 1
-        spread.append(((seen[category] - 0.5) / sizes[category], shuffle, position))
-    spread.sort()
-    return array("Q", [position for _, _, position in spread[:limit]])
+        place[position] = (seen[category] - 0.5) / sizes[category]
+    positions.sort(key=place.__getitem__)
+    return array("Q", positions[:limit])
 
 
 def _protocol(spec: RunSpec, dataset: Dataset) -> Protocol:

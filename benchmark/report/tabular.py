@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from benchmark.report.summary import ModelSummary, Summary
 from benchmark.store.reader import StoreReader
 
 SCHEMA_VERSION = 1
+_BATCH = 500
 _ENCODER = msgspec.json.Encoder()
 _FORMULA = re.compile(r"[\s\u200b-\u200d\u2060\ufeff]*[=+\-@\t\r]")
 
@@ -51,33 +55,42 @@ _QUERY = (
 )
 
 
-def write_csv(reader: StoreReader, path: Path) -> None:
-    """One row per trial, every model's; safe to open in a spreadsheet."""
-    with atomic_writer(path, newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        writer.writerows(map(_guarded, reader.rows(_QUERY)))
+def write_files(reader: StoreReader, summary: Summary, json_path: Path, csv_path: Path | None) -> None:
+    """The summary and every trial as JSON and, unless left out, every trial as CSV; both in one pass over the store."""
+    with contextlib.ExitStack() as stack:
+        json_file = stack.enter_context(atomic_writer(json_path))
+        csv_rows = _csv_writer(stack, csv_path) if csv_path else None
+        json_file.write(_ENCODER.encode(summary_data(summary))[:-1] + b',"results":[')
+        separator = b"\n"
+        for rows in _batches(reader.rows(_QUERY)):
+            # Encoded together and without the brackets of the list.
+            encoded = _ENCODER.encode([dict(zip(COLUMNS, row, strict=True)) for row in rows])
+            json_file.write(separator + encoded[1:-1])
+            separator = b",\n"
+            if csv_rows is not None:
+                csv_rows.writerows([_guarded(row) for row in rows])
+        json_file.write(b"\n]}\n")
+
+
+def _csv_writer(stack: contextlib.ExitStack, path: Path) -> Any:
+    """A writer of rows, the header already written."""
+    file = stack.enter_context(atomic_writer(path))
+    # A lone surrogate has no bytes of its own and becomes a visible "?".
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="", write_through=True)
+    stack.callback(text.detach)
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
+    return writer
+
+
+def _batches(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    while batch := list(islice(rows, _BATCH)):
+        yield batch
 
 
 def _guarded(row: tuple[Any, ...]) -> list[Any]:
     """Cells a spreadsheet would run as a formula get a quote before them."""
     return [f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell for cell in row]
-
-
-def write_json(reader: StoreReader, summary: Summary, path: Path) -> None:
-    """The summary and every trial. Schema: docs/reference.md, "comparison_report.json"."""
-    head = _ENCODER.encode(summary_data(summary)).decode()
-    with atomic_writer(path) as file:
-        file.write(head[:-1] + ',"results":[')
-        for position, line in enumerate(_lines(reader)):
-            file.write(f"{',' if position else ''}\n{line}")
-        file.write("\n]}\n")
-
-
-def _lines(reader: StoreReader) -> Iterator[str]:
-    names = tuple(COLUMNS)
-    for row in reader.rows(_QUERY):
-        yield _ENCODER.encode(dict(zip(names, row, strict=True))).decode()
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:

@@ -22,8 +22,8 @@ TRIAL_COLUMNS = (
 INSERT_TRIALS = f"INSERT OR IGNORE INTO trials ({', '.join(TRIAL_COLUMNS)}) VALUES "
 INSERT_SAMPLES = "INSERT OR IGNORE INTO samples VALUES "
 INSERT_ENDS = "INSERT INTO ends VALUES "
-_ROWS_AT_ONCE = 500
-"""SQLite takes 32,766 values a statement."""
+_ROWS_AT_ONCE = (256, 64, 16, 4, 1)
+"""A few sizes only: every size is a statement of its own, and sqlite3 keeps prepared ones in memory."""
 
 _NO_USAGE = (None, None, None, None, None)
 
@@ -66,15 +66,18 @@ def sample_row(result: TrialResult) -> tuple[Any, ...]:
 
 
 def insert(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert rows with as few statements as there can be.
+    """Insert rows, many with each statement.
 
     sqlite3 lets go of the interpreter's lock for every statement and then queues for it behind the event loop:
     with a statement per row the two threads would mostly wait for each other.
     """
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        chunk = rows[start : start + _ROWS_AT_ONCE]
-        values = f"({', '.join('?' * len(chunk[0]))})"
-        connection.execute(statement + ", ".join([values] * len(chunk)), [cell for row in chunk for cell in row])
+    start = 0
+    for size in _ROWS_AT_ONCE:
+        while len(rows) - start >= size:
+            chunk = rows[start : start + size]
+            values = f"({', '.join('?' * len(chunk[0]))})"
+            connection.execute(statement + ", ".join([values] * size), [cell for row in chunk for cell in row])
+            start += size
 
 
 def _encoded(data: Any) -> str:

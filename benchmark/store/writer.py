@@ -17,7 +17,7 @@ from benchmark.store.rows import INSERT_ENDS, INSERT_SAMPLES, INSERT_TRIALS, Red
 
 _GATHER_S = 0.05
 _LARGEST_BATCH = 500
-_LARGEST_PENDING = 5000
+_LARGEST_PENDING = 1000
 _SUPERSEDE = "UPDATE trials SET superseded = 1 WHERE id = ? AND superseded = 0 AND outcome = 'failed'"
 
 

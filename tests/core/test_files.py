@@ -13,7 +13,7 @@ def test_a_file_appears_with_all_its_text(tmp_path):
     """After the block the file is there; its folder was made."""
     path = tmp_path / "deep" / "er" / "file.txt"
     with atomic_writer(path) as file:
-        file.write("grüezi\n")
+        file.write("grüezi\n".encode())
         assert not path.exists()
     assert path.read_text(encoding="utf-8") == "grüezi\n"
     assert path.stat().st_mode & 0o777 == 0o644
@@ -24,7 +24,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "file.txt"
     path.write_text("old")
     with pytest.raises(RuntimeError), atomic_writer(path) as file:
-        file.write("half of the n")
+        file.write(b"half of the n")
         raise RuntimeError("power cut")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["file.txt"]
@@ -41,15 +41,8 @@ def test_a_target_that_cannot_be_replaced_leaves_no_temporary_file(tmp_path):
     """When the last step fails the temporary file goes too."""
     (tmp_path / "taken").mkdir()
     with pytest.raises(OSError), atomic_writer(tmp_path / "taken") as file:
-        file.write("x")
+        file.write(b"x")
     assert [p.name for p in tmp_path.iterdir()] == ["taken"]
-
-
-def test_a_lone_surrogate_does_not_spoil_the_file(tmp_path):
-    """It is written as a question mark; the rest is intact."""
-    with atomic_writer(tmp_path / "file.txt") as file:
-        file.write("a\ud800b")
-    assert (tmp_path / "file.txt").read_text(encoding="utf-8") == "a?b"
 
 
 @pytest.mark.parametrize(
@@ -96,6 +89,6 @@ def test_any_name_can_really_be_written(tmp_path_factory, name):
     """The file system agrees."""
     folder = tmp_path_factory.mktemp("slug")
     with atomic_writer(folder / slug(name)) as file:
-        file.write("x")
+        file.write(b"x")
     assert (folder / slug(name)).parent == folder
     assert (folder / slug(name)).read_text() == "x"

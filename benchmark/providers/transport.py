@@ -1,0 +1,323 @@
+"""HTTP/1.1 to one server: pooled connections on asyncio's own transports, parsed by httptools.
+
+A general client costs more than everything else we do for an answer, some 0.1 ms of CPU; this one does the little
+that asking a model takes, and takes a fifth of that. It never follows a redirect (a key goes to the host it was
+given for and to no other), never retries, and leaves deadlines to its caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import socket
+import ssl
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from time import monotonic
+from typing import Any, cast
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httptools
+
+from benchmark.core.errors import ConfigError
+
+LARGEST_BODY_BYTES = 64 * 1024 * 1024
+_LARGEST_HEAD_BYTES = 64 * 1024
+_CONNECT_S = 30.0
+_IDLE_S = 15.0
+"""Servers close idle connections, most after a minute or more; an older one is not used again."""
+
+Sink = Callable[[bytes], None]
+"""Takes a streamed body piece by piece; what it raises ends the request."""
+
+
+class TransportError(Exception):
+    """The server could not be reached, or what came back is not HTTP."""
+
+
+class BodyTooLarge(TransportError):
+    """The answer is larger than any answer can be."""
+
+
+@dataclass(slots=True)
+class Response:
+    """What a server answered."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    """By lower-case name; of a repeated header the last."""
+    body: bytes = b""
+
+
+class Transport:
+    """Connections to one server, used again as long as they are fresh."""
+
+    def __init__(self, base_url: str, headers: Mapping[str, str]) -> None:
+        self._url = urlsplit(base_url)
+        self._proxy = _proxy_for(self._url)
+        self._head = _head(self._url, headers)
+        self._idle: list[_Connection] = []
+        self._busy: set[_Connection] = set()
+
+    async def request(self, method: str, path: str, body: bytes = b"", *, sink: Sink | None = None) -> Response:
+        """Send a request and wait for the whole answer; the body of a good one goes to the sink if there is one."""
+        connection = self._fresh() or await self._connect()
+        self._busy.add(connection)
+        try:
+            response = await connection.exchange(self._message(method, path, body), sink)
+        except BaseException:
+            connection.abort()
+            raise
+        finally:
+            self._busy.discard(connection)
+        if connection.reusable:
+            self._idle.append(connection)
+        return response
+
+    async def close(self) -> None:
+        """Close every connection; what is still asked on one fails."""
+        for connection in (*self._idle, *self._busy):
+            connection.abort()
+        self._idle.clear()
+        await asyncio.sleep(0)  # A socket is let go of on the loop's next turn.
+
+    def _fresh(self) -> _Connection | None:
+        """The connection used last, if it is still fit to be used."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.reusable and monotonic() - connection.used_at < _IDLE_S:
+                return connection
+            connection.abort()
+        return None
+
+    def _message(self, method: str, path: str, body: bytes) -> bytes:
+        # Through a proxy, a plain request names the whole address; an encrypted one goes through a tunnel.
+        origin = f"http://{_authority(self._url)}" if self._proxy and self._url.scheme == "http" else ""
+        line = f"{method} {origin}{self._url.path}{path} HTTP/1.1\r\n".encode()
+        return b"%b%bContent-Length: %d\r\n\r\n%b" % (line, self._head, len(body), body)
+
+    async def _connect(self) -> _Connection:
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                return await (self._connect_through_proxy() if self._proxy else self._connect_directly())
+        except TimeoutError:
+            raise TransportError(f"no connection within {_CONNECT_S:g} s") from None
+        except (OSError, ssl.SSLError) as error:
+            raise TransportError(str(error) or type(error).__name__) from error
+
+    async def _connect_directly(self) -> _Connection:
+        encrypted = _tls() if self._url.scheme == "https" else None
+        return await _opened(self._url, ssl=encrypted)
+
+    async def _connect_through_proxy(self) -> _Connection:
+        assert self._proxy is not None
+        connection = await _opened(self._proxy, ssl=_tls() if self._proxy.scheme == "https" else None)
+        if self._url.scheme == "http":
+            return connection
+        target = _authority(self._url, with_port=True)
+        asked = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{_proxy_authorization(self._proxy)}\r\n"
+        response = await connection.exchange(asked.encode(), None, connecting=True)
+        if response.status != 200:
+            connection.abort()
+            raise TransportError(f"the proxy {self._proxy.hostname} refused the connection with status {response.status}")
+        await connection.encrypt(_tls(), self._url.hostname or "")
+        return connection
+
+
+class _Connection(asyncio.Protocol):
+    """One connection, which carries one exchange at a time."""
+
+    def __init__(self) -> None:
+        self.used_at = 0.0
+        self.reusable = False
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[Response] | None = None
+        self._parser: Any = httptools.HttpResponseParser(self)
+        self._response = Response()
+        self._sink: Sink | None = None
+        self._body: list[bytes] = []
+        self._received = 0
+        self._head_bytes = 0
+        self._ends_with_connection = False
+        self._inflate: Any = None
+        self._connecting = False
+
+    async def exchange(self, message: bytes, sink: Sink | None, *, connecting: bool = False) -> Response:
+        """Send a message and wait for its answer."""
+        assert self._transport is not None
+        self._waiter = asyncio.get_running_loop().create_future()
+        self._sink, self._connecting, self.reusable = sink, connecting, False
+        self._begin()
+        self._transport.write(message)
+        return await self._waiter
+
+    async def encrypt(self, context: ssl.SSLContext, host: str) -> None:
+        """Go on encrypted, inside a proxy's tunnel."""
+        assert self._transport is not None
+        loop = asyncio.get_running_loop()
+        upgraded = await loop.start_tls(self._transport, self, context, server_hostname=host)
+        self._transport = cast(asyncio.Transport, upgraded)
+        # The old parser still waits for the end of the proxy's answer, which has none.
+        self._parser = httptools.HttpResponseParser(self)
+
+    def abort(self) -> None:
+        """Close at once."""
+        self.reusable = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _begin(self) -> None:
+        self._response = Response()
+        self._body.clear()
+        self._received = self._head_bytes = 0
+        self._ends_with_connection = False
+        self._inflate = None
+
+    def _fail(self, error: BaseException) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(error)
+        self.abort()
+
+    # --- what asyncio tells us
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport; have the system notice a peer that went away without a word."""
+        self._transport = cast(asyncio.Transport, transport)
+        with contextlib.suppress(OSError, AttributeError):
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; anything nobody asked for ends the connection."""
+        if self._waiter is None or self._waiter.done():
+            self.abort()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            # Errors raised in the callbacks below arrive wrapped.
+            cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else None
+            self._fail(cause or TransportError(f"what came back is not HTTP: {error}"))
+        except Exception as error:
+            self._fail(error)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """An answer that lasts until the connection ends is complete now; any other is cut."""
+        self.reusable = False
+        if self._waiter is None or self._waiter.done():
+            return
+        if self._ends_with_connection and error is None:
+            self.on_message_complete()
+        else:
+            reason = f": {error}" if error else ""
+            self._fail(TransportError(f"the connection was closed before the answer was complete{reason}"))
+
+    # --- what the parser tells us
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header."""
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > _LARGEST_HEAD_BYTES:
+            raise BodyTooLarge("the answer's headers are too large")
+        self._response.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        """The body follows."""
+        response = self._response
+        response.status = self._parser.get_status_code()
+        headers = response.headers
+        self._ends_with_connection = "content-length" not in headers and "transfer-encoding" not in headers
+        if int(headers.get("content-length") or 0) > LARGEST_BODY_BYTES:
+            raise BodyTooLarge(f"the answer is over {LARGEST_BODY_BYTES:,} bytes")
+        if headers.get("content-encoding", "identity") in ("gzip", "deflate"):
+            self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        if response.status != 200:
+            self._sink = None
+        if self._connecting:
+            # A proxy's answer has no body we want: what follows belongs to the tunnel.
+            self._conclude(response)
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of the body, for the sink or for the end."""
+        if self._connecting:
+            return
+        if self._inflate is not None:
+            data = self._inflated(data)
+        self._received += len(data)
+        if self._received > LARGEST_BODY_BYTES:
+            raise BodyTooLarge(f"the answer is over {LARGEST_BODY_BYTES:,} bytes")
+        if self._sink is not None and self._response.status == 200:
+            self._sink(data)
+        else:
+            self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        """The answer is whole, unless it was only a word on the way (100 Continue)."""
+        response = self._response
+        if response.status < 200:
+            self._response = Response()
+            return
+        if self._connecting:
+            return
+        response.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self.used_at = monotonic()
+        self.reusable = self._parser.should_keep_alive() and not self._ends_with_connection
+        self._conclude(response)
+
+    def _conclude(self, response: Response) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(response)
+
+    def _inflated(self, data: bytes) -> bytes:
+        """A compressed piece, unpacked no further than an answer may be long."""
+        try:
+            plain = self._inflate.decompress(data, LARGEST_BODY_BYTES - self._received + 1)
+        except zlib.error as error:
+            raise TransportError(f"the answer's compression is broken: {error}") from None
+        return cast(bytes, plain)
+
+
+async def _opened(url: SplitResult, **options: Any) -> _Connection:
+    port = url.port or (443 if url.scheme == "https" else 80)
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(_Connection, url.hostname or "", port, **options)
+    return connection
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """The system's certificates, or those of SSL_CERT_FILE; loading them takes long enough to do it once."""
+    return ssl.create_default_context()
+
+
+def _authority(url: SplitResult, *, with_port: bool = False) -> str:
+    host = f"[{url.hostname}]" if url.hostname and ":" in url.hostname else url.hostname or ""
+    port = url.port or ((443 if url.scheme == "https" else 80) if with_port else None)
+    return f"{host}:{port}" if port else host
+
+
+def _head(url: SplitResult, headers: Mapping[str, str]) -> bytes:
+    """The headers every request has."""
+    for name, value in headers.items():
+        if not value.isprintable() or not value.isascii():
+            raise ConfigError(f"the value of {name} holds a line break or a character no header may have; is the key right?")
+    lines = {"Host": _authority(url), **headers}
+    return "".join(f"{name}: {value}\r\n" for name, value in lines.items()).encode("ascii")
+
+
+def _proxy_for(url: SplitResult) -> SplitResult | None:
+    """The proxy the environment names for this address, if any."""
+    named = getproxies().get(url.scheme) or getproxies().get("all")
+    if not named or proxy_bypass(url.hostname or ""):
+        return None
+    return urlsplit(named if "://" in named else f"http://{named}")
+
+
+def _proxy_authorization(proxy: SplitResult) -> str:
+    if proxy.username is None:
+        return ""
+    secret = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
+    return f"Proxy-Authorization: Basic {base64.b64encode(secret).decode()}\r\n"

@@ -1,0 +1,272 @@
+"""HTTP as servers really speak it, well or badly, on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from benchmark.core.errors import ConfigError
+from benchmark.providers import transport
+from benchmark.providers.transport import BodyTooLarge, Transport, TransportError
+
+Answer = Callable[[bytes, asyncio.StreamWriter], None]
+
+
+class Peer:
+    """A server that reads requests and answers each with the bytes it was given."""
+
+    def __init__(self, *answers: bytes, close_after: bool = False) -> None:
+        self.answers = list(answers)
+        self.close_after = close_after
+        self.requests: list[bytes] = []
+        self.connections = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while self.answers:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0] or 0)
+                self.requests.append(head + await reader.readexactly(length))
+                writer.write(self.answers.pop(0))
+                await writer.drain()
+                if self.close_after:
+                    break
+            else:
+                await reader.read()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def serving(peer: Peer, **options: object) -> AsyncIterator[str]:
+    server = await asyncio.start_server(peer.serve, "127.0.0.1", 0, **options)  # type: ignore[arg-type]
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        await asyncio.sleep(0.02)  # what is open on the other side ends too
+
+
+@asynccontextmanager
+async def reaching(peer: Peer, **headers: str) -> AsyncIterator[Transport]:
+    async with serving(peer) as address:
+        client = Transport(f"http://{address}/v1", headers)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+def answer(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+async def test_request_says_what_it_must_and_no_more() -> None:
+    peer = Peer(answer(b"{}"))
+    async with reaching(peer, Authorization="Bearer k") as client:
+        response = await client.request("POST", "/chat", b"hello")
+
+    assert (response.status, response.body) == (200, b"{}")
+    line, *headers = peer.requests[0].partition(b"\r\n\r\n")[0].decode().split("\r\n")
+    assert line == "POST /v1/chat HTTP/1.1"
+    assert {h.partition(":")[0] for h in headers} == {"Host", "Authorization", "Content-Length"}
+    assert peer.requests[0].endswith(b"\r\n\r\nhello")
+
+
+async def test_connection_is_used_again() -> None:
+    peer = Peer(answer(b"1"), answer(b"2"))
+    async with reaching(peer) as client:
+        assert [(await client.request("POST", "/", b"")).body for _ in range(2)] == [b"1", b"2"]
+    assert peer.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "body"),
+    [
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", b"abcde"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" + answer(b"late"), b"late"),
+        (b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + answer(b"late"), b"late"),
+        (answer(gzip.compress(b"packed" * 50), "Content-Encoding: gzip"), b"packed" * 50),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
+        (answer(b""), b""),
+    ],
+    ids=["chunked", "continue", "hints", "gzip", "no content", "empty"],
+)
+async def test_every_way_to_send_a_body_is_understood(raw: bytes, body: bytes) -> None:
+    async with reaching(Peer(raw, answer(b"next"))) as client:
+        assert (await client.request("POST", "/")).body == body
+        assert (await client.request("POST", "/")).body == b"next"
+
+
+async def test_body_that_lasts_until_the_connection_ends_is_whole() -> None:
+    async with reaching(Peer(b"HTTP/1.1 200 OK\r\n\r\nall of it", close_after=True)) as client:
+        assert (await client.request("GET", "/")).body == b"all of it"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"HTTP/1.1 200",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhalf",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: nonsense\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnope",
+    ],
+)
+async def test_cut_or_foreign_answer_is_an_error(raw: bytes) -> None:
+    """Part of an answer is never taken for the whole."""
+    async with reaching(Peer(raw, close_after=True)) as client:
+        with pytest.raises(TransportError):
+            await client.request("POST", "/")
+
+
+async def test_body_larger_than_any_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it says so, does not, or hides it by compression."""
+    monkeypatch.setattr(transport, "LARGEST_BODY_BYTES", 1000)
+    large = b"x" * 2000
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n" + large + b"\r\n0\r\n\r\n"
+    for raw in (answer(large), chunked, answer(gzip.compress(large), "Content-Encoding: gzip")):
+        async with reaching(Peer(raw)) as client:
+            with pytest.raises(BodyTooLarge):
+                await client.request("POST", "/")
+
+
+async def test_redirect_is_not_followed() -> None:
+    async with reaching(Peer(answer(b"", "Location: http://127.0.0.1:9/", status="302 Found"))) as client:
+        response = await client.request("POST", "/")
+    assert (response.status, response.headers["location"]) == (302, "http://127.0.0.1:9/")
+
+
+async def test_connection_the_server_closes_is_not_used_again() -> None:
+    peer = Peer(answer(b"1", "Connection: close"), answer(b"2"))
+    async with reaching(peer) as client:
+        assert [(await client.request("POST", "/")).body for _ in range(2)] == [b"1", b"2"]
+    assert peer.connections == 2
+
+
+async def test_cancelled_request_leaves_no_connection_behind() -> None:
+    """The answer to a request that was given up can never be taken for that of another."""
+    peer = Peer(b"", answer(b"2"))
+    async with reaching(peer) as client:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.request("POST", "/"), 0.1)
+        assert (await client.request("POST", "/")).body == b"2"
+    assert peer.connections == 2
+
+
+async def test_streamed_body_goes_to_the_sink_and_an_error_does_not() -> None:
+    pieces: list[bytes] = []
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    async with reaching(Peer(chunked, answer(b"sorry", status="500 Oops"))) as client:
+        good = await client.request("POST", "/", sink=pieces.append)
+        bad = await client.request("POST", "/", sink=pieces.append)
+    assert (b"".join(pieces), good.body) == (b"abcde", b"")
+    assert (bad.status, bad.body) == (500, b"sorry")
+
+
+async def test_what_the_sink_raises_ends_the_request() -> None:
+    def refuse(data: bytes) -> None:
+        raise RuntimeError("seen enough")
+
+    async with reaching(Peer(answer(b"abc"))) as client:
+        with pytest.raises(RuntimeError, match="seen enough"):
+            await client.request("POST", "/", sink=refuse)
+
+
+async def test_nobody_there_is_an_error_with_the_reason() -> None:
+    client = Transport("http://127.0.0.1:9/v1", {})
+    with pytest.raises(TransportError, match=r"(?i)connect"):
+        await client.request("POST", "/")
+
+
+def test_key_with_a_line_break_is_refused() -> None:
+    """It would end the header and begin another."""
+    with pytest.raises(ConfigError, match="line break"):
+        Transport("http://127.0.0.1:9", {"Authorization": "Bearer k\r\nX-Evil: 1"})
+
+
+async def test_plain_request_goes_through_the_proxy_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = Peer(answer(b"by proxy"))
+    async with serving(peer) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://{proxy}")
+        monkeypatch.setenv("no_proxy", "")
+        client = Transport("http://models.invalid/v1", {})
+        response = await client.request("POST", "/chat")
+        await client.close()
+
+    assert response.body == b"by proxy"
+    assert peer.requests[0].startswith(b"POST http://models.invalid/v1/chat HTTP/1.1\r\nHost: models.invalid\r\n")
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate for this machine and its key, made for one test."""
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
+    subprocess.run([*made, "-keyout", key, "-out", cert, *subject], check=True, capture_output=True)
+    return cert, key
+
+
+@pytest.mark.needs("openssl")
+async def test_encrypted_directly_and_through_a_tunnel(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trusted certificate is accepted, and a proxy sees nothing but the name of the host."""
+    serverside = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    serverside.load_cert_chain(*certificate)
+    monkeypatch.setattr(transport, "_tls", lambda: ssl.create_default_context(cafile=str(certificate[0])))
+    seen: list[bytes] = []
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        seen.append(head)
+        host, _, port = head.split()[1].decode().rpartition(":")
+        there, back = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await asyncio.gather(_pour(reader, back), _pour(there, writer))
+        await asyncio.gather(back.wait_closed(), writer.wait_closed(), return_exceptions=True)
+
+    async with serving(Peer(answer(b"secret"), answer(b"secret")), ssl=serverside) as address:
+        direct = Transport(f"https://{address}", {})
+        assert (await direct.request("GET", "/")).body == b"secret"
+        await direct.close()
+        proxy = await asyncio.start_server(tunnel, "127.0.0.1", 0)
+        monkeypatch.setenv("https_proxy", f"http://me:pass@127.0.0.1:{proxy.sockets[0].getsockname()[1]}")
+        monkeypatch.setenv("no_proxy", "")
+        hidden = Transport(f"https://{address}", {})
+        assert (await hidden.request("GET", "/")).body == b"secret"
+        await hidden.close()
+        proxy.close()
+    assert seen[0].startswith(f"CONNECT {address} HTTP/1.1".encode())
+    assert b"Proxy-Authorization: Basic bWU6cGFzcw==" in seen[0]
+
+
+async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+    except ConnectionError:
+        pass
+    writer.close()
+
+
+@pytest.mark.needs("openssl")
+async def test_unknown_certificate_is_refused(certificate: tuple[Path, Path]) -> None:
+    serverside = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    serverside.load_cert_chain(*certificate)
+    async with serving(Peer(answer(b"secret")), ssl=serverside) as address:
+        with pytest.raises(TransportError, match=r"(?i)certificate"):
+            await Transport(f"https://{address}", {}).request("GET", "/")
