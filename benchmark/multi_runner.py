@@ -53,10 +53,10 @@ _EVALUATIONS = (
 
 def get_provider_for_model(name: str) -> type[Provider]:
     """The provider class that serves a model, configured models included; raises UnknownModel or AmbiguousModel."""
-    from benchmark import registry
     from benchmark.config import current_catalog
+    from benchmark.registry import get_provider_for_model as provider_of
 
-    return registry.get_provider_for_model(name, current_catalog())
+    return provider_of(name, current_catalog())
 
 
 # --- records ---------------------------------------------------------------------------------------

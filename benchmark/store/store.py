@@ -104,19 +104,18 @@ def _connect(folder: Path) -> sqlite3.Connection:
     path = folder / DATABASE
     existed = path.exists() and path.stat().st_size > 0
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    try:
-        if existed:
-            _check(connection, path)
-        # Over a network the write-ahead log's shared memory does not work; a rollback journal does.
-        connection.execute(f"PRAGMA journal_mode = {'DELETE' if is_network_file_system(folder) else 'WAL'}")
-        connection.execute("PRAGMA synchronous = FULL")
-        migrate(connection)
-    except sqlite3.DatabaseError as error:
-        connection.close()
-        raise _damaged(path, error) from None
-    except BaseException:
-        connection.close()
-        raise
+    with contextlib.ExitStack() as opening:
+        opening.callback(connection.close)
+        try:
+            if existed:
+                _check(connection, path)
+            # Over a network the write-ahead log's shared memory does not work; a rollback journal does.
+            connection.execute(f"PRAGMA journal_mode = {'DELETE' if is_network_file_system(folder) else 'WAL'}")
+            connection.execute("PRAGMA synchronous = FULL")
+            migrate(connection)
+        except sqlite3.DatabaseError as error:
+            raise _damaged(path, error) from None
+        opening.pop_all()
     return connection
 
 
