@@ -9,7 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support.server import FakeServer
+
+# A busy machine is no bug: examples are judged by what they show, not by how long they take to make.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 _SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
