@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+import msgspec
+
 Role = Literal["system", "user", "assistant", "tool"]
 
 
@@ -27,15 +29,42 @@ class ImagePart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingPart:
+    """Reasoning in an assistant's turn, as its provider wants it back when the conversation goes on."""
+
+    text: str = ""
+    seal: str = ""
+    """The provider's signature of the reasoning, or the reasoning itself encrypted; opaque to us."""
+    format: str = ""
+    """The wire format whose server made it: a seal goes back to the same kind of server and to no other."""
+    id: str = ""
+    redacted: bool = False
+    """The provider withheld the text; the seal is all there is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """A model asking for a tool to be run."""
 
     id: str
     name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: str = "{}"
+    """JSON as the model wrote it, which may be broken."""
+    seal: str = ""
+    """What the provider wants back with this call when the conversation goes on; opaque to us."""
+
+    def parsed(self) -> dict[str, Any] | None:
+        """The arguments by name, or None when the model did not write a JSON object."""
+        if not self.arguments.strip():
+            return {}
+        try:
+            value = msgspec.json.decode(self.arguments)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return None
+        return value if isinstance(value, dict) else None
 
 
-Part = TextPart | ImagePart
+Part = TextPart | ImagePart | ThinkingPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +76,8 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
     """For role `tool`: the call this message answers."""
+    failed: bool = False
+    """For role `tool`: the tool could not do what was asked; the text says why."""
 
     @property
     def text(self) -> str:
@@ -113,6 +144,16 @@ class Usage:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """How likely a token was, and where asked for, what else might have stood there."""
+
+    token: str
+    logprob: float
+    top: tuple[TokenLogprob, ...] = ()
+    """The likeliest tokens at this place, the likeliest first; their own `top` is empty."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """One model call's answer, in our words."""
@@ -127,6 +168,14 @@ class Reply:
     """The name the server says it answered with."""
     model_seconds: float | None = None
     """The server's own time for this answer, loading left out, where it tells."""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    parts: tuple[Part, ...] = ()
+    """Text and reasoning in the provider's order, only where it wants its reasoning back unchanged."""
+
+    def as_message(self) -> Message:
+        """This answer as a turn of the conversation, to go on from."""
+        parts = self.parts or ((TextPart(self.text),) if self.text else ())
+        return Message(role="assistant", parts=parts, tool_calls=self.tool_calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +183,7 @@ class TextDelta:
     """A streamed piece of the answer."""
 
     text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +194,25 @@ class ThinkingDelta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingSeal:
+    """The seal of the reasoning streamed just before, or of reasoning that is not shown."""
+
+    seal: str
+    format: str
+    id: str = ""
+    redacted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallDelta:
     """A streamed piece of a tool call; arguments arrive as fragments of JSON."""
 
     index: int
+    """Which of the turn's calls, counted from 0."""
     id: str = ""
     name: str = ""
     arguments: str = ""
+    seal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,4 +223,4 @@ class StreamEnd:
     usage: Usage | None = None
 
 
-StreamEvent = TextDelta | ThinkingDelta | ToolCallDelta | StreamEnd
+StreamEvent = TextDelta | ThinkingDelta | ThinkingSeal | ToolCallDelta | StreamEnd
