@@ -322,11 +322,8 @@ def decode_request(body: bytes | Mapping[str, Any]) -> Request:
 def _read_message(message: _InMessage) -> Message:
     if message.role not in _ROLES:
         raise bad_request(f"no role {message.role!r} is known")
-    parts: tuple[Part, ...] = (
-        tuple(_read_part(part) for part in message.content or ()) if isinstance(message.content, list) else ()
-    )
-    if isinstance(message.content, str):
-        parts = text_parts(message.content)
+    content = message.content
+    parts: tuple[Part, ...] = tuple(map(_read_part, content)) if isinstance(content, list) else text_parts(content)
     if message.reasoning_content:
         parts = (ThinkingPart(text=message.reasoning_content, format="chat"), *parts)
     return Message(

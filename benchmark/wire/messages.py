@@ -28,8 +28,8 @@ from benchmark.core.message import (
 from benchmark.core.model import Request
 from benchmark.wire import sse
 from benchmark.wire.faults import reported
-from benchmark.wire.reading import LARGEST_STREAM_BYTES, StreamReader, bad_request, gather, parse, read_request
-from benchmark.wire.writing import ENCODER, arguments_of, arguments_text, as_list, text_parts
+from benchmark.wire.reading import LARGEST_STREAM_BYTES, StreamReader, bad_request, gather, parse, parse_event, read_request
+from benchmark.wire.writing import ENCODER, arguments_of, arguments_text, as_list, raw_arguments, text_parts
 
 DEFAULT_MAX_TOKENS = 4096
 """The format needs a limit; this one is sent, and shown, when the user gave none."""
@@ -345,7 +345,7 @@ def _read_result(block: _InBlock) -> Message:
 
 
 def _read_call(block: _InBlock) -> ToolCall:
-    return ToolCall(id=block.id, name=block.name, arguments=arguments_text(block.input))
+    return ToolCall(id=block.id, name=block.name, arguments=arguments_text(block.input or {}))
 
 
 def _read_tool(tool: _InTool) -> Tool:
@@ -384,13 +384,8 @@ def _events(blocks: list[_Block]) -> Iterator[StreamEvent]:
         elif block.type == "redacted_thinking":
             yield ThinkingSeal(seal=block.data, format=_FORMAT, redacted=True)
         elif block.type == "tool_use":
-            yield ToolCallDelta(index=calls, id=block.id, name=block.name, arguments=_input(block))
+            yield ToolCallDelta(index=calls, id=block.id, name=block.name, arguments=raw_arguments(block.input))
             calls += 1
-
-
-def _input(block: _Block) -> str:
-    raw = bytes(block.input)
-    return raw.decode() if b"INVALID_JSON" not in raw else arguments_text(msgspec.json.decode(raw))
 
 
 def encode_reply(reply: Reply, *, reply_id: str = "msg_0") -> dict[str, Any]:
@@ -469,6 +464,12 @@ class _Event(msgspec.Struct, gc=False):
 
 
 _EVENT_DECODER = msgspec.json.Decoder(_Event)
+_KNOWN = frozenset(
+    {
+        *("content_block_start", "content_block_delta", "content_block_stop"),
+        *("message_start", "message_delta", "message_stop", "error"),
+    }
+)
 
 
 class Reader(StreamReader):
@@ -484,7 +485,9 @@ class Reader(StreamReader):
         self._with_input = False
 
     def _take(self, payload: bytes, events: list[StreamEvent]) -> None:
-        event = parse(_EVENT_DECODER, payload, "a message's event")
+        event = parse_event(_EVENT_DECODER, payload, _KNOWN)
+        if event is None:
+            return
         if event.type == "content_block_delta":
             if event.delta is not None:
                 self._take_delta(event.index, event.delta, events)
@@ -523,7 +526,7 @@ class Reader(StreamReader):
     def _stop_block(self, index: int, events: list[StreamEvent]) -> None:
         block = self._block
         if block is not None and block.type == "tool_use" and not self._with_input:
-            events.append(ToolCallDelta(index=self._place(index), arguments=_input(block)))
+            events.append(ToolCallDelta(index=self._place(index), arguments=raw_arguments(block.input)))
         if self._signature:
             events.append(ThinkingSeal(seal=self._signature, format=_FORMAT))
         self._block, self._signature = None, ""

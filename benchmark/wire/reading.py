@@ -43,6 +43,22 @@ def parse(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
         return _second_look(decoder, data, what, error)
 
 
+class _Named(msgspec.Struct):
+    type: str
+
+
+_NAMED = msgspec.json.Decoder(_Named)
+
+
+def parse_event(decoder: msgspec.json.Decoder[T], data: bytes, known: frozenset[str]) -> T | None:
+    """A streamed event as the decoder's type; None for one of a kind that says nothing to us, whatever its form."""
+    try:
+        return decoder.decode(data)
+    except _UNREADABLE:
+        named = parse(_NAMED, data, "an event")
+    return parse(decoder, data, f"the event {named.type!r}") if named.type in known else None
+
+
 def read_request(decoder: msgspec.json.Decoder[T], body: bytes | Mapping[str, Any]) -> T:
     """A client's request as the decoder's type, or a ProviderError that says what is wrong with it."""
     try:

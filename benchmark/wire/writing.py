@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -81,6 +82,15 @@ def arguments_text(arguments: Any) -> str:
     if isinstance(arguments, dict) and len(arguments) == 1 and isinstance(arguments.get(BROKEN), str):
         return str(arguments[BROKEN])
     return ENCODER.encode(arguments).decode()
+
+
+def raw_arguments(arguments: msgspec.Raw) -> str:
+    """Arguments that came as an object, word for word."""
+    text = bytes(arguments).decode("utf-8", "replace")
+    if BROKEN in text:
+        with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
+            return arguments_text(msgspec.json.decode(text))
+    return text
 
 
 def function(tool: Tool) -> dict[str, Any]:
