@@ -28,7 +28,7 @@ from benchmark.core.message import (
 from benchmark.core.model import Request
 from benchmark.wire import sse
 from benchmark.wire.faults import reported
-from benchmark.wire.reading import LARGEST_STREAM_BYTES, StreamReader, bad_request, parse, read_request
+from benchmark.wire.reading import LARGEST_STREAM_BYTES, UNREADABLE, StreamReader, bad_request, parse, read_request, second_look
 from benchmark.wire.writing import (
     ENCODER,
     Logprob,
@@ -57,6 +57,7 @@ _PLAIN_SETTINGS = (
     "min_p",
     "repeat_penalty",
 )
+_STOP = Finish.STOP
 _FINISH = {
     "stop": Finish.STOP,
     "length": Finish.LENGTH,
@@ -357,14 +358,17 @@ def _read_schema(form: _InFormat | None) -> Mapping[str, Any] | None:
 
 def decode(data: bytes) -> Reply:
     """The reply in a response's body."""
-    reply = parse(_DECODER, data, "a chat completion")
+    try:
+        reply = _DECODER.decode(data)
+    except UNREADABLE as error:
+        reply = second_look(_DECODER, data, "a chat completion", error)
     usage = None if reply.usage is None else _usage(reply.usage)
     if not reply.choices:
         return Reply(text="", usage=usage, model=reply.model or "")
     choice = reply.choices[0]
     message = choice.message
     content = message.content
-    finish = Finish.REFUSED if message.refusal else _FINISH.get(choice.finish_reason or "stop", Finish.STOP)
+    finish = Finish.REFUSED if message.refusal else _FINISH.get(choice.finish_reason or "stop", _STOP)
     if message.tool_calls or choice.logprobs:
         return _full(reply, choice, finish, usage)
     return Reply(

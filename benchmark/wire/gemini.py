@@ -118,7 +118,7 @@ class _Usage(msgspec.Struct, gc=False, rename="camel"):
 
 
 class _Reply(msgspec.Struct, gc=False, rename="camel"):
-    candidates: list[_Candidate] = []
+    candidates: list[_Candidate] | None = None
     prompt_feedback: _Feedback | None = None
     usage_metadata: _Usage | None = None
     model_version: str = ""
@@ -444,7 +444,7 @@ def _read_choice(config: _InToolConfig | None) -> str:
 def _read_schema(config: _InConfig) -> Mapping[str, Any] | None:
     if config.response_mime_type != "application/json":
         return None
-    return config.response_json_schema or _json_schema(config.response_schema or {})  # type: ignore[no-any-return]
+    return config.response_json_schema or _json_schema(config.response_schema or {})
 
 
 # --- a reply ---------------------------------------------------------------------------------------

@@ -322,7 +322,7 @@ def encode_reply(reply: Reply, *, created: str = "1970-01-01T00:00:00Z") -> dict
         message["thinking"] = reply.thinking
     if reply.tool_calls:
         message["tool_calls"] = [_tool_call(call) for call in reply.tool_calls]
-    body = {"model": reply.model, "created_at": created, "message": message}
+    body: dict[str, Any] = {"model": reply.model, "created_at": created, "message": message}
     if reply.logprobs:
         body["logprobs"] = openai_logprobs(reply.logprobs)
     return body | _encode_end(reply.finish, reply.usage, reply.model_seconds)
@@ -382,7 +382,7 @@ def encode_stream(events: Iterable[StreamEvent], *, model: str = "", created: st
             return
         message = _event_message(event)
         if message is not None:
-            line = head | {"message": {"role": "assistant", "content": ""} | message, "done": False}
+            line: dict[str, Any] = head | {"message": {"role": "assistant", "content": ""} | message, "done": False}
             if isinstance(event, TextDelta) and event.logprobs:
                 line["logprobs"] = openai_logprobs(event.logprobs)
             yield ENCODER.encode(line) + b"\n"

@@ -30,8 +30,10 @@ from benchmark.wire.faults import malformed, reported
 LARGEST_STREAM_BYTES = 64 * 1024 * 1024
 """No answer is longer; a stream that is has lost its way."""
 
+UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
+"""What decoding raises; text that is not UTF-8 is a ValueError."""
+
 T = TypeVar("T")
-_UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 _SURROGATE = re.compile(rb"(\\\\)|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})")
 
 
@@ -39,8 +41,8 @@ def parse(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
     """A server's JSON as the decoder's type; an error it reports, or malformed."""
     try:
         return decoder.decode(data)
-    except _UNREADABLE as error:
-        return _second_look(decoder, data, what, error)
+    except UNREADABLE as error:
+        return second_look(decoder, data, what, error)
 
 
 class _Named(msgspec.Struct):
@@ -54,7 +56,7 @@ def parse_event(decoder: msgspec.json.Decoder[T], data: bytes, known: frozenset[
     """A streamed event as the decoder's type; None for one of a kind that says nothing to us, whatever its form."""
     try:
         return decoder.decode(data)
-    except _UNREADABLE:
+    except UNREADABLE:
         named = parse(_NAMED, data, "an event")
     return parse(decoder, data, f"the event {named.type!r}") if named.type in known else None
 
@@ -63,7 +65,7 @@ def read_request(decoder: msgspec.json.Decoder[T], body: bytes | Mapping[str, An
     """A client's request as the decoder's type, or a ProviderError that says what is wrong with it."""
     try:
         return decoder.decode(body) if isinstance(body, bytes) else msgspec.convert(body, decoder.type)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise bad_request(str(error)) from None
 
 
@@ -72,17 +74,17 @@ def bad_request(why: str) -> ProviderError:
     return ProviderError(f"the request cannot be read: {why}", kind=FailureKind.BAD_REQUEST, status=400)
 
 
-def _second_look(decoder: msgspec.json.Decoder[T], data: bytes, what: str, error: Exception) -> T:
-    """Models write half characters; their answer is read all the same, with the mark for a broken one."""
+def second_look(decoder: msgspec.json.Decoder[T], data: bytes, what: str, error: Exception) -> T:
+    """Read again what failed: half a character, which models do write, becomes the mark for a broken one."""
     mended = _SURROGATE.sub(lambda m: rb"\ufffd" if m[2] else m[0], data.decode("utf-8", "replace").encode())
     try:
         if mended != data:
             return decoder.decode(mended)
-    except _UNREADABLE:
+    except UNREADABLE:
         pass
     try:
         body = msgspec.json.decode(mended)
-    except _UNREADABLE:
+    except UNREADABLE:
         body = None
     if isinstance(body, dict) and body.get("error"):
         raise reported(body) from None
@@ -247,15 +249,25 @@ class StreamReader:
             self._error = ProviderError(f"the server's answer is over {self._limit_bytes:,} bytes", kind=FailureKind.MALFORMED)
         return self._taken(self._splitter.feed, data)
 
-    def finish(self) -> Reply:
-        """The whole answer. A stream that was cut short is no answer."""
+    def close(self) -> list[StreamEvent]:
+        """What the end of the stream adds. A stream that was cut short is no answer."""
+        events: list[StreamEvent] = []
         if not self._gathered.ended:
-            self._taken(lambda _: self._splitter.rest(), b"")
+            events = self._taken(lambda _: self._splitter.rest(), b"")
         if not self._gathered.ended:
             end = self._end()
             if end is None:
-                raise ProviderError("the server's answer was cut short", kind=FailureKind.MALFORMED)
+                self._error = ProviderError("the server's answer was cut short", kind=FailureKind.MALFORMED)
+                raise self._error
             self._gathered.add(end)
+            events.append(end)
+        return events
+
+    def finish(self) -> Reply:
+        """The whole answer, or the reason why there is none."""
+        self.close()
+        if self._error is not None:
+            raise self._error
         return self._gathered.reply()
 
     def _taken(self, split: Callable[[bytes], list[bytes]], data: bytes) -> list[StreamEvent]:
