@@ -407,7 +407,7 @@ def _output(reply: Reply, reply_id: str) -> Iterator[dict[str, Any]]:
     parts: tuple[Part, ...] = reply.parts
     if not any(isinstance(part, ThinkingPart) and part.format == _FORMAT for part in parts):
         thinking = (ThinkingPart(text=reply.thinking),) if reply.thinking else ()
-        parts = (*thinking, *(text_parts(reply.text) or ((TextPart(""),) if reply.logprobs else ())))
+        parts = (*thinking, *text_parts(reply.text))
     logprobs = openai_logprobs(reply.logprobs)
     for number, part in enumerate(parts):
         if isinstance(part, TextPart):
