@@ -29,7 +29,7 @@ from benchmark.core.model import Request
 from benchmark.wire import sse
 from benchmark.wire.faults import reported
 from benchmark.wire.reading import LARGEST_STREAM_BYTES, StreamReader, bad_request, gather, parse, parse_event, read_request
-from benchmark.wire.writing import ENCODER, arguments_of, arguments_text, as_list, raw_arguments, text_parts
+from benchmark.wire.writing import ENCODER, arguments_of, arguments_text, as_list, in_turn, raw_arguments, text_parts
 
 DEFAULT_MAX_TOKENS = 4096
 """The format needs a limit; this one is sent, and shown, when the user gave none."""
@@ -570,7 +570,7 @@ def encode_stream(events: Iterable[StreamEvent], *, model: str = "", reply_id: s
     start: dict[str, Any] = encode_reply(Reply(text="", model=model), reply_id=reply_id) | {"stop_reason": None}
     yield _event("message_start", message=start)
     blocks = _Blocks()
-    for event in events:
+    for event in in_turn(events):
         if isinstance(event, StreamEnd):
             yield from blocks.close()
             stop = {"stop_reason": _FINISH_WORDS[event.finish], "stop_sequence": None}

@@ -112,7 +112,7 @@ class Gathered:
     @property
     def empty(self) -> bool:
         """Whether nothing came yet."""
-        return not self._spans and not self._calls
+        return not (self._spans or self._calls or self._logprobs)
 
     def settled(self, finish: Finish) -> Finish:
         """Most servers call it an ordinary stop when a tool is to be run."""

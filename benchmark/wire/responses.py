@@ -40,7 +40,7 @@ from benchmark.wire.reading import (
     parse_event,
     read_request,
 )
-from benchmark.wire.writing import ENCODER, Logprob, data_url, function, image_of, is_strict, openai_logprobs, text_parts
+from benchmark.wire.writing import ENCODER, Logprob, data_url, function, image_of, in_turn, is_strict, openai_logprobs, text_parts
 
 UNSUPPORTED = frozenset({"top_k", "min_p", "repeat_penalty", "num_ctx", "seed", "stop", "frequency_penalty", "presence_penalty"})
 """What this format has no word for."""
@@ -532,14 +532,13 @@ class Reader(StreamReader):
         if response.error is not None or response.status in ("failed", "cancelled"):
             raise _failure(response)
         self._gathered.model = response.model
-        if self._gathered.empty and not events:
-            events.extend(_events(response.output))
-        finish = Finish.REFUSED if self._refused else _finish(response)
-        calls = Gathered()
-        for event in events:
-            calls.add(event)
-        settled = calls.settled(self._gathered.settled(finish))
-        events.append(StreamEnd(finish=settled, usage=_usage(response.usage)))
+        # Servers that stream no pieces send everything with the end.
+        whole = list(_events(response.output)) if self._gathered.empty else []
+        events += whole
+        finish = Finish.REFUSED if self._refused else self._gathered.settled(_finish(response))
+        if finish is Finish.STOP and any(isinstance(event, ToolCallDelta) for event in whole):
+            finish = Finish.TOOL
+        events.append(StreamEnd(finish=finish, usage=_usage(response.usage)))
 
     def _place(self, place: int) -> int:
         """Calls are counted apart from the other items."""
@@ -559,7 +558,7 @@ def encode_stream(
     gathered.model = model
     begun = encode_reply(Reply(text="", model=model), reply_id=reply_id, created=created) | {"status": "in_progress"}
     yield items.event("response.created", response=begun)
-    for event in events:
+    for event in in_turn(events):
         gathered.add(event)
         if isinstance(event, StreamEnd):
             yield from items.close()

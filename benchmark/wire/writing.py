@@ -159,6 +159,23 @@ def with_whole_calls(events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
         yield event
 
 
+def in_turn(events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
+    """The events with one tool call after the other, for formats that finish one before they begin the next."""
+    current: int | None = None
+    held: dict[int, list[ToolCallDelta]] = {}
+    for event in events:
+        if isinstance(event, ToolCallDelta):
+            current = event.index if current is None else current
+            if event.index == current:
+                yield event
+            else:
+                held.setdefault(event.index, []).append(event)
+            continue
+        yield from (piece for index in sorted(held) for piece in held[index])
+        current, held = None, {}
+        yield event
+
+
 def _joined(first: ToolCallDelta | None, then: ToolCallDelta) -> ToolCallDelta:
     if first is None:
         return then

@@ -143,7 +143,9 @@ names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=4, max_size=12).filter(l
 ids = st.text("abcdef0123456789", min_size=3, max_size=8).map("call_".__add__)
 counts = st.integers(0, 10**6)
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | words
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3), max_leaves=6)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3), max_leaves=6
+)
 objects = st.dictionaries(words, values, max_size=3)
 numbers = st.floats(0, 2, allow_nan=False)
 
@@ -192,7 +194,9 @@ def arguments(form: Format) -> st.SearchStrategy[str]:
 
 @st.composite
 def calls(draw: st.DrawFn, form: Format) -> tuple[ToolCall, ...]:
-    found = draw(st.lists(st.tuples(ids, names, arguments(form), st.sampled_from(["", "c2ln"])), max_size=2, unique_by=lambda c: c[0]))
+    found = draw(
+        st.lists(st.tuples(ids, names, arguments(form), st.sampled_from(["", "c2ln"])), max_size=2, unique_by=lambda c: c[0])
+    )
     sealed = form.name == "gemini"
     return tuple(ToolCall(id=i, name=n, arguments=a, seal=s if sealed else "") for i, n, a, s in found)
 
@@ -332,14 +336,36 @@ _KEYS = (
 )
 _WORDS = st.sampled_from(
     [
-        *("", "text", "thinking", "tool_use", "tool_result", "message", "function_call", "reasoning", "user", "assistant", "tool"),
+        *(
+            "",
+            "text",
+            "thinking",
+            "tool_use",
+            "tool_result",
+            "message",
+            "function_call",
+            "reasoning",
+            "user",
+            "assistant",
+            "tool",
+        ),
         *("content_block_start", "content_block_delta", "content_block_stop", "message_start", "message_delta", "message_stop"),
         *("response.output_item.added", "response.output_item.done", "response.output_text.delta", "response.completed"),
-        *("response.function_call_arguments.delta", "response.failed", "response.incomplete", "error", "stop", "STOP", "end_turn"),
+        *(
+            "response.function_call_arguments.delta",
+            "response.failed",
+            "response.incomplete",
+            "error",
+            "stop",
+            "STOP",
+            "end_turn",
+        ),
         *("rate_limit_error", "overloaded_error", "INVALID_JSON", "data:image/png;base64,AAAA", "40s"),
     ]
 )
-_LEAVES = st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False) | _WORDS | words
+_LEAVES = (
+    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False) | _WORDS | words
+)
 bodies = st.recursive(
     _LEAVES,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_KEYS), inner, max_size=6),
@@ -350,7 +376,9 @@ lines = st.lists(
     st.one_of(
         json_bytes.map(lambda data: b"data: " + data),
         json_bytes,
-        st.sampled_from([b"data: [DONE]", b"data:", b"event: error", b": ping", b"", b"id: 1", b"retry: x", b"\xef\xbb\xbf", b"\r"]),
+        st.sampled_from(
+            [b"data: [DONE]", b"data:", b"event: error", b": ping", b"", b"id: 1", b"retry: x", b"\xef\xbb\xbf", b"\r"]
+        ),
         st.binary(max_size=30),
     ),
     max_size=8,
