@@ -30,9 +30,9 @@ from benchmark.wire import sse
 from benchmark.wire.faults import reported
 from benchmark.wire.reading import LARGEST_STREAM_BYTES, UNREADABLE, StreamReader, bad_request, parse, read_request, second_look
 from benchmark.wire.writing import (
-    ENCODER,
     Logprob,
     data_url,
+    encode_line,
     function,
     image_of,
     is_strict,
@@ -529,7 +529,7 @@ def encode_stream(
             choice: dict[str, Any] = {"index": 0, "delta": role | delta, "finish_reason": None}
             choice["logprobs"] = {"content": openai_logprobs(logprobs)} if logprobs else None
             role = {}
-            yield sse.event(ENCODER.encode(head | {"choices": [choice]}))
+            yield sse.event(encode_line(head | {"choices": [choice]}))
 
 
 def _delta(event: StreamEvent) -> dict[str, Any] | None:
@@ -548,7 +548,7 @@ def _delta(event: StreamEvent) -> dict[str, Any] | None:
 
 def _encode_end(end: StreamEnd, head: dict[str, Any], *, with_usage: bool) -> Iterator[bytes]:
     word = "content_filter" if end.finish is Finish.REFUSED else _FINISH_WORDS[end.finish]
-    yield sse.event(ENCODER.encode(head | {"choices": [{"index": 0, "delta": {}, "finish_reason": word}]}))
+    yield sse.event(encode_line(head | {"choices": [{"index": 0, "delta": {}, "finish_reason": word}]}))
     if with_usage and end.usage is not None:
-        yield sse.event(ENCODER.encode(head | {"choices": [], "usage": _encode_usage(end.usage)}))
+        yield sse.event(encode_line(head | {"choices": [], "usage": _encode_usage(end.usage)}))
     yield sse.event(b"[DONE]")

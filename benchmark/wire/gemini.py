@@ -35,6 +35,7 @@ from benchmark.wire.writing import (
     arguments_of,
     arguments_text,
     as_list,
+    encode_line,
     raw_arguments,
     text_parts,
     tool_names,
@@ -321,6 +322,8 @@ class _In(msgspec.Struct, rename="camel"):
 
 
 _REQUEST_DECODER = msgspec.json.Decoder(_In)
+_NOT_OURS = frozenset({"args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema"})
+"""Fields whose inner names belong to the user."""
 
 
 def decode_request(body: bytes | Mapping[str, Any], *, model: str = "", stream: bool = False) -> Request:
@@ -328,7 +331,7 @@ def decode_request(body: bytes | Mapping[str, Any], *, model: str = "", stream: 
 
     Tools that only Google can run are left out.
     """
-    found = read_request(_REQUEST_DECODER, body)
+    found = read_request(_REQUEST_DECODER, body, tidied=_in_camel_case)
     config = found.generation_config or _InConfig()
     functions = [one for tool in found.tools or () for one in tool.function_declarations or ()]
     return Request(
@@ -341,6 +344,20 @@ def decode_request(body: bytes | Mapping[str, Any], *, model: str = "", stream: 
         logprobs=(config.logprobs or 0) if config.response_logprobs else None,
         stream=stream,
     )
+
+
+def _in_camel_case(value: Any) -> Any:
+    """Names in the one of Google's two spellings that we read; its own client mixes both in one request."""
+    if isinstance(value, list):
+        return [_in_camel_case(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for name, inner in value.items():
+        head, *tail = name.split("_") if isinstance(name, str) else (name,)
+        camel = head + "".join(word.capitalize() for word in tail)
+        found[camel] = inner if camel in _NOT_OURS else _in_camel_case(inner)
+    return found
 
 
 def _read_settings(config: _InConfig) -> dict[str, Any]:
@@ -591,12 +608,12 @@ def encode_stream(events: Iterable[StreamEvent], *, model: str = "", reply_id: s
     for event in with_whole_calls(events):
         if isinstance(event, StreamEnd):
             usage = {"usageMetadata": _encode_usage(event.usage)} if event.usage is not None else {}
-            yield sse.event(ENCODER.encode({"candidates": [_candidate([], event.finish)]} | usage | tail))
+            yield sse.event(encode_line({"candidates": [_candidate([], event.finish)]} | usage | tail))
             return
         parts = _event_parts(event)
         logprobs = event.logprobs if isinstance(event, TextDelta) else ()
         if parts or logprobs:
-            yield sse.event(ENCODER.encode({"candidates": [_candidate(parts, None, logprobs)]} | tail))
+            yield sse.event(encode_line({"candidates": [_candidate(parts, None, logprobs)]} | tail))
 
 
 def _event_parts(event: StreamEvent) -> list[dict[str, Any]]:

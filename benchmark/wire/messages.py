@@ -29,7 +29,7 @@ from benchmark.core.model import Request
 from benchmark.wire import sse
 from benchmark.wire.faults import reported
 from benchmark.wire.reading import LARGEST_STREAM_BYTES, StreamReader, bad_request, gather, parse, parse_event, read_request
-from benchmark.wire.writing import ENCODER, arguments_of, arguments_text, as_list, in_turn, raw_arguments, text_parts
+from benchmark.wire.writing import arguments_of, arguments_text, as_list, encode_line, in_turn, raw_arguments, text_parts
 
 DEFAULT_MAX_TOKENS = 4096
 """The format needs a limit; this one is sent, and shown, when the user gave none."""
@@ -581,7 +581,7 @@ def encode_stream(events: Iterable[StreamEvent], *, model: str = "", reply_id: s
 
 
 def _event(name: str, **fields: Any) -> bytes:
-    return sse.event(ENCODER.encode({"type": name} | fields), name.encode())
+    return sse.event(encode_line({"type": name} | fields), name.encode())
 
 
 class _Blocks:

@@ -29,10 +29,10 @@ from benchmark.wire import sse
 from benchmark.wire.faults import malformed, reported
 from benchmark.wire.reading import LARGEST_STREAM_BYTES, StreamReader, bad_request, gather, parse, read_request
 from benchmark.wire.writing import (
-    ENCODER,
     Logprob,
     arguments_of,
     arguments_text,
+    encode_line,
     function,
     openai_logprobs,
     raw_arguments,
@@ -378,14 +378,14 @@ def encode_stream(events: Iterable[StreamEvent], *, model: str = "", created: st
     for event in with_whole_calls(events):
         if isinstance(event, StreamEnd):
             last = head | {"message": {"role": "assistant", "content": ""}} | _encode_end(event.finish, event.usage)
-            yield ENCODER.encode(last) + b"\n"
+            yield encode_line(last) + b"\n"
             return
         message = _event_message(event)
         if message is not None:
             line: dict[str, Any] = head | {"message": {"role": "assistant", "content": ""} | message, "done": False}
             if isinstance(event, TextDelta) and event.logprobs:
                 line["logprobs"] = openai_logprobs(event.logprobs)
-            yield ENCODER.encode(line) + b"\n"
+            yield encode_line(line) + b"\n"
 
 
 def _event_message(event: StreamEvent) -> dict[str, Any] | None:

@@ -61,9 +61,16 @@ def parse_event(decoder: msgspec.json.Decoder[T], data: bytes, known: frozenset[
     return parse(decoder, data, f"the event {named.type!r}") if named.type in known else None
 
 
-def read_request(decoder: msgspec.json.Decoder[T], body: bytes | Mapping[str, Any]) -> T:
+def read_request(
+    decoder: msgspec.json.Decoder[T],
+    body: bytes | Mapping[str, Any],
+    *,
+    tidied: Callable[[Any], Any] | None = None,
+) -> T:
     """A client's request as the decoder's type, or a ProviderError that says what is wrong with it."""
     try:
+        if tidied is not None:
+            body = tidied(msgspec.json.decode(body) if isinstance(body, bytes) else body)
         return decoder.decode(body) if isinstance(body, bytes) else msgspec.convert(body, decoder.type)
     except UNREADABLE as error:
         raise bad_request(str(error)) from None

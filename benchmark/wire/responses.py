@@ -40,7 +40,17 @@ from benchmark.wire.reading import (
     parse_event,
     read_request,
 )
-from benchmark.wire.writing import ENCODER, Logprob, data_url, function, image_of, in_turn, is_strict, openai_logprobs, text_parts
+from benchmark.wire.writing import (
+    Logprob,
+    data_url,
+    encode_line,
+    function,
+    image_of,
+    in_turn,
+    is_strict,
+    openai_logprobs,
+    text_parts,
+)
 
 UNSUPPORTED = frozenset({"top_k", "min_p", "repeat_penalty", "num_ctx", "seed", "stop", "frequency_penalty", "presence_penalty"})
 """What this format has no word for."""
@@ -586,7 +596,7 @@ class _Items:
     def event(self, name: str, **fields: Any) -> bytes:
         body = {"type": name, "sequence_number": self._number} | fields
         self._number += 1
-        return sse.event(ENCODER.encode(body), name.encode())
+        return sse.event(encode_line(body), name.encode())
 
     def write(self, event: StreamEvent) -> Iterator[bytes]:
         if isinstance(event, TextDelta):

@@ -26,7 +26,17 @@ ENCODER = msgspec.json.Encoder()
 BROKEN = "INVALID_JSON"
 """Stands for the arguments' name where a format wants an object and the model wrote none."""
 
+_LINE_BREAKS = ((b"\xe2\x80\xa8", rb"\u2028"), (b"\xe2\x80\xa9", rb"\u2029"), (b"\xc2\x85", rb"\u0085"))
 _DATA_URL = re.compile(r"data:([^;,]*);base64,(.*)", re.DOTALL)
+
+
+def encode_line(body: Any) -> bytes:
+    """JSON that stays on one line for everybody: some clients take Unicode's line breaks for ends of lines."""
+    data = ENCODER.encode(body)
+    for written, escaped in _LINE_BREAKS:
+        if written in data:
+            data = data.replace(written, escaped)
+    return data
 
 
 def used(request: Request) -> frozenset[str]:
