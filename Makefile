@@ -28,7 +28,7 @@ perf: $(VENV)/.installed-dev  ## Measure the speed, against a bare loop doing th
 	@$(BIN)/python perf/run.py $(ARGS)
 
 fuzz: $(VENV)/.installed-dev  ## Feed the parsers garbage for FUZZ_SECONDS (600).
-	@$(BIN)/python tests/fuzz_parsers.py
+	@PYTHONPATH=. $(BIN)/python tests/fuzz_parsers.py
 
 lock:  ## Resolve the requirements anew (needs uv).
 	@for what in "requirements.lock:--group embedded" "requirements-dev.lock:--group embedded --group dev"; do \

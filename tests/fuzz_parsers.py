@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parent)]
-
+import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wire.making import FORMATS, Format, bent, hostile, replies, requests, survive
@@ -24,8 +21,6 @@ def _inputs(draw: st.DrawFn, form: Format) -> bytes:
         return draw(hostile)
     if kind == "bent":
         return draw(bent(form))
-    import msgspec
-
     body = form.module.encode_reply(draw(replies(form))) if kind == "reply" else form.module.encode(draw(requests(form)))
     data = bytearray(msgspec.json.encode(body))
     place = draw(st.integers(0, len(data)))
