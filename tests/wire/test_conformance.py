@@ -1097,7 +1097,7 @@ def _send_ollama(client: Any, model: str) -> None:
 @pytest.mark.parametrize(
     ("dialect", "send"),
     list(zip(DIALECTS, (_send_chat, _send_responses, _send_messages, _send_gemini, _send_ollama), strict=True)),
-    ids=str,
+    ids=lambda value: getattr(value, "name", ""),
 )
 def test_requests_of_official_clients_are_understood(
     dialect: Dialect, send: Callable[[Any, str], None], canned: Canned, clients: dict[str, Any]

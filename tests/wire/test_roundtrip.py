@@ -15,7 +15,7 @@ from benchmark.wire import chat, gemini, messages, ollama, responses
 from benchmark.wire.writing import used
 
 each_format = pytest.mark.parametrize("form", FORMATS, ids=str)
-quick = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @each_format
@@ -53,7 +53,7 @@ def test_a_reply_continues_the_conversation_unchanged(form: Format, data: st.Dat
 
 @pytest.mark.parametrize("other", FORMATS, ids=str)
 @each_format
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_reply_of_one_format_can_be_told_in_every_other(form: Format, other: Format, data: st.DataObject) -> None:
     """Words and tool calls are the same; seals stay with the provider that made them."""

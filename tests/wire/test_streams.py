@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -30,7 +31,15 @@ from benchmark.wire.reading import Gathered
 from benchmark.wire.sse import Events, Lines
 
 each_format = pytest.mark.parametrize("form", FORMATS, ids=str)
-quick = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def _alike(reply: Reply) -> Reply:
+    """The reply with arguments spelled one way: formats that send objects are free in how they escape characters."""
+    calls = tuple(
+        replace(c, arguments=json.dumps(c.parsed()) if c.parsed() is not None else c.arguments) for c in reply.tool_calls
+    )
+    return replace(reply, tool_calls=calls)
 
 
 def _gathered(events: Iterable[StreamEvent]) -> Reply:
@@ -38,7 +47,7 @@ def _gathered(events: Iterable[StreamEvent]) -> Reply:
     gathered.model = "m"
     for event in events:
         gathered.add(event)
-    return gathered.reply()
+    return _alike(gathered.reply())
 
 
 def _sse(*payloads: object) -> bytes:
@@ -52,8 +61,8 @@ def test_any_slicing_gives_the_same_reply(form: Format, data: st.DataObject) -> 
     events = data.draw(streams(form))
     stream = b"".join(form.module.encode_stream(events, model="m"))
     expected = _gathered(events)
-    assert read(form, stream, len(stream)) == expected
-    assert read(form, stream, data.draw(st.integers(1, 40))) == expected
+    assert _alike(read(form, stream, len(stream))) == expected
+    assert _alike(read(form, stream, data.draw(st.integers(1, 40)))) == expected
 
 
 @each_format
@@ -66,7 +75,7 @@ def test_the_events_themselves_make_the_reply(form: Format, data: st.DataObject)
     heard = [event for chunk in form.module.encode_stream(events, model="m") for event in reader.feed(chunk)]
     heard += reader.close()
     assert isinstance(heard[-1], StreamEnd)
-    assert _gathered(heard) == reader.finish() == _gathered(events)
+    assert _gathered(heard) == _alike(reader.finish()) == _gathered(events)
 
 
 @each_format
@@ -79,7 +88,7 @@ def test_a_stream_cut_anywhere_is_whole_or_an_error(form: Format, data: st.DataO
     expected = _gathered(events)
     cut = data.draw(st.integers(0, len(stream)))
     try:
-        reply = read(form, stream[:cut], len(stream))
+        reply = _alike(read(form, stream[:cut], len(stream)))
     except ProviderError as error:
         assert error.kind is FailureKind.MALFORMED
     else:
