@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format perf lock clean
+.PHONY: help demo test lint format perf fuzz lock clean
 
 help:  ## Say what can be made.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -26,6 +26,9 @@ format: $(VENV)/.installed-dev  ## Put the code into its form.
 
 perf: $(VENV)/.installed-dev  ## Measure the speed, against a bare loop doing the same requests.
 	@$(BIN)/python perf/run.py $(ARGS)
+
+fuzz: $(VENV)/.installed-dev  ## Feed the parsers garbage for FUZZ_SECONDS (600).
+	@PYTHONPATH=. $(BIN)/python tests/fuzz_parsers.py
 
 lock:  ## Resolve the requirements anew (needs uv).
 	@for what in "requirements.lock:--group embedded" "requirements-dev.lock:--group embedded --group dev"; do \

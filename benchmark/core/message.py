@@ -27,15 +27,41 @@ class ImagePart(Record, frozen=True, kw_only=True):
     url: str = ""
 
 
+class ThinkingPart(Record, frozen=True, kw_only=True):
+    """Reasoning in an assistant's turn, as its provider wants it back when the conversation goes on."""
+
+    text: str = ""
+    seal: str = ""
+    """The provider's signature of the reasoning, or the reasoning itself encrypted; opaque to us."""
+    format: str = ""
+    """The wire format whose server made it: a seal goes back to the same kind of server and to no other."""
+    id: str = ""
+    redacted: bool = False
+    """The provider withheld the text; the seal is all there is."""
+
+
 class ToolCall(Record, frozen=True, kw_only=True):
     """A model asking for a tool to be run."""
 
     id: str
     name: str
-    arguments: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    arguments: str = "{}"
+    """JSON as the model wrote it, which may be broken."""
+    seal: str = ""
+    """What the provider wants back with this call when the conversation goes on; opaque to us."""
+
+    def parsed(self) -> dict[str, Any] | None:
+        """The arguments by name, or None when the model did not write a JSON object."""
+        if not self.arguments.strip():
+            return {}
+        try:
+            value = msgspec.json.decode(self.arguments)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return None
+        return value if isinstance(value, dict) else None
 
 
-Part = TextPart | ImagePart
+Part = TextPart | ImagePart | ThinkingPart
 
 
 class Message(Record, frozen=True, kw_only=True):
@@ -46,13 +72,13 @@ class Message(Record, frozen=True, kw_only=True):
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
     """For role `tool`: the call this message answers."""
+    failed: bool = False
+    """For role `tool`: the tool could not do what was asked; the text says why."""
 
     @property
     def text(self) -> str:
         """The message's text parts, joined."""
-        if len(self.parts) == 1 and isinstance(self.parts[0], TextPart):
-            return self.parts[0].text
-        return "".join([part.text for part in self.parts if isinstance(part, TextPart)])
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
 def system(text: str) -> Message:
@@ -112,6 +138,15 @@ class Usage(Record, frozen=True, kw_only=True):
         )
 
 
+class TokenLogprob(Record, frozen=True):
+    """How likely a token was, and where asked for, what else might have stood there."""
+
+    token: str
+    logprob: float
+    top: tuple[TokenLogprob, ...] = ()
+    """The likeliest tokens at this place, the likeliest first; their own `top` is empty."""
+
+
 class Reply(Record, frozen=True, kw_only=True):
     """One model call's answer, in our words."""
 
@@ -125,12 +160,21 @@ class Reply(Record, frozen=True, kw_only=True):
     """The name the server says it answered with."""
     model_seconds: float | None = None
     """The server's own time for this answer, loading left out, where it tells."""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    parts: tuple[Part, ...] = ()
+    """Text and reasoning in the provider's order, only where it wants its reasoning back unchanged."""
+
+    def as_message(self) -> Message:
+        """This answer as a turn of the conversation, to go on from."""
+        parts = self.parts or ((TextPart(self.text),) if self.text else ())
+        return Message(role="assistant", parts=parts, tool_calls=self.tool_calls)
 
 
 class TextDelta(Record, frozen=True):
     """A streamed piece of the answer."""
 
     text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class ThinkingDelta(Record, frozen=True):
@@ -139,13 +183,24 @@ class ThinkingDelta(Record, frozen=True):
     text: str
 
 
+class ThinkingSeal(Record, frozen=True, kw_only=True):
+    """The seal of the reasoning streamed just before, or of reasoning that is not shown."""
+
+    seal: str
+    format: str
+    id: str = ""
+    redacted: bool = False
+
+
 class ToolCallDelta(Record, frozen=True, kw_only=True):
     """A streamed piece of a tool call; arguments arrive as fragments of JSON."""
 
     index: int
+    """Which of the turn's calls, counted from 0."""
     id: str = ""
     name: str = ""
     arguments: str = ""
+    seal: str = ""
 
 
 class StreamEnd(Record, frozen=True, kw_only=True):
@@ -155,4 +210,4 @@ class StreamEnd(Record, frozen=True, kw_only=True):
     usage: Usage | None = None
 
 
-StreamEvent = TextDelta | ThinkingDelta | ToolCallDelta | StreamEnd
+StreamEvent = TextDelta | ThinkingDelta | ThinkingSeal | ToolCallDelta | StreamEnd

@@ -72,8 +72,16 @@ class Request(Record, frozen=True, kw_only=True):
     model: str
     messages: tuple[Message, ...]
     settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """temperature, max_tokens, seed, stop, top_p, reasoning_effort; only what was asked for."""
+    """temperature, top_p, top_k, min_p, max_tokens, stop, seed, frequency_penalty, presence_penalty,
+    reasoning_effort (a word, or a number of tokens); only what was asked for."""
     tools: tuple[Tool, ...] = ()
+    tool_choice: str = ""
+    """auto, none, required, or the name of the tool to call; empty: as the provider thinks fit."""
+    schema: Mapping[str, Any] | None = None
+    """JSON schema the answer must follow; empty: any JSON."""
+    logprobs: int | None = None
+    """How many likely tokens to report at each place, with their log-probabilities; 0: the chosen token alone."""
+    stream: bool = False
     options: tuple[str, ...] = ()
     """Labels a right answer must be one of. Only baselines read them; no model is sent them."""
     nonce: str = ""

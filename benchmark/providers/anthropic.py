@@ -22,6 +22,8 @@ class Anthropic(HttpProvider):
     url_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_BASE_URL",)
     local: ClassVar[bool] = False
     reference: ClassVar[bool] = False
+    unsupported: ClassVar[frozenset[str]] = messages.UNSUPPORTED
+    """Settings and abilities its requests have no word for."""
     default_url: ClassVar[str] = "https://api.anthropic.com"
 
     def headers(self) -> dict[str, str]:

@@ -23,6 +23,8 @@ class Google(HttpProvider):
     url_variables: ClassVar[tuple[str, ...]] = ("GOOGLE_GEMINI_BASE_URL", "GOOGLE_BASE_URL")
     local: ClassVar[bool] = False
     reference: ClassVar[bool] = False
+    unsupported: ClassVar[frozenset[str]] = gemini.UNSUPPORTED
+    """Settings and abilities its requests have no word for."""
     default_url: ClassVar[str] = "https://generativelanguage.googleapis.com"
 
     def headers(self) -> dict[str, str]:

@@ -38,6 +38,7 @@ class LlamaCpp:
     url_variables: ClassVar[tuple[str, ...]] = ()
     local: ClassVar[bool] = True
     reference: ClassVar[bool] = False
+    unsupported: ClassVar[frozenset[str]] = Compatible.unsupported
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint

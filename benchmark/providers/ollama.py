@@ -21,6 +21,8 @@ class Ollama(HttpProvider):
     url_variables: ClassVar[tuple[str, ...]] = ("OLLAMA_HOST", "OLLAMA_BASE_URL")
     local: ClassVar[bool] = True
     reference: ClassVar[bool] = False
+    unsupported: ClassVar[frozenset[str]] = ollama.UNSUPPORTED
+    """Settings and abilities its requests have no word for."""
     default_url: ClassVar[str] = "http://127.0.0.1:11434"
 
     def __init__(self, endpoint: Endpoint) -> None:

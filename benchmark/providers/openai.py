@@ -22,6 +22,8 @@ class OpenAI(HttpProvider):
     url_variables: ClassVar[tuple[str, ...]] = ("OPENAI_BASE_URL",)
     local: ClassVar[bool] = False
     reference: ClassVar[bool] = False
+    unsupported: ClassVar[frozenset[str]] = chat.UNSUPPORTED
+    """Settings and abilities its requests have no word for."""
     default_url: ClassVar[str] = "https://api.openai.com/v1"
 
     def headers(self) -> dict[str, str]:
@@ -50,4 +52,5 @@ class Compatible(OpenAI):
     name: ClassVar[str] = "openai-api"
     key_variables: ClassVar[tuple[str, ...]] = ()
     url_variables: ClassVar[tuple[str, ...]] = ()
+    unsupported: ClassVar[frozenset[str]] = chat.UNSUPPORTED - chat.EXTENSIONS
     default_url: ClassVar[str] = ""

@@ -2,15 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from benchmark.core.message import Finish, Message, Reply, Usage
+from benchmark.core.message import (
+    Finish,
+    ImagePart,
+    Message,
+    Part,
+    Reply,
+    Role,
+    StreamEnd,
+    StreamEvent,
+    TextDelta,
+    TextPart,
+    ThinkingDelta,
+    ThinkingPart,
+    Tool,
+    ToolCall,
+    ToolCallDelta,
+    Usage,
+)
 from benchmark.core.model import Request
-from benchmark.wire.faults import malformed
+from benchmark.wire import sse
+from benchmark.wire.faults import reported
+from benchmark.wire.reading import LARGEST_STREAM_BYTES, UNREADABLE, StreamReader, bad_request, parse, read_request, second_look
+from benchmark.wire.writing import (
+    Logprob,
+    data_url,
+    encode_line,
+    function,
+    image_of,
+    is_strict,
+    openai_logprobs,
+    text_parts,
+)
 
-_PLAIN_SETTINGS = ("temperature", "top_p", "seed", "stop", "reasoning_effort", "frequency_penalty", "presence_penalty")
+UNSUPPORTED = frozenset({"top_k", "min_p", "repeat_penalty", "num_ctx", "tool_image"})
+"""What OpenAI's own servers cannot be asked."""
+EXTENSIONS = frozenset({"top_k", "min_p", "repeat_penalty"})
+"""Of those, what other servers of this format commonly understand: sent when asked for."""
+
+_PLAIN_SETTINGS = (
+    "temperature",
+    "top_p",
+    "seed",
+    "stop",
+    "reasoning_effort",
+    "frequency_penalty",
+    "presence_penalty",
+    "top_k",
+    "min_p",
+    "repeat_penalty",
+)
+_STOP = Finish.STOP
 _FINISH = {
     "stop": Finish.STOP,
     "length": Finish.LENGTH,
@@ -18,78 +65,349 @@ _FINISH = {
     "function_call": Finish.TOOL,
     "content_filter": Finish.FILTERED,
 }
+_FINISH_WORDS = {
+    Finish.STOP: "stop",
+    Finish.LENGTH: "length",
+    Finish.TOOL: "tool_calls",
+    Finish.FILTERED: "content_filter",
+    Finish.REFUSED: "stop",
+}
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
+_SCHEMA_NAME = "answer"
 
 
-class _Details(msgspec.Struct):
+class _Details(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
 
 
-class _Part(msgspec.Struct):
+class _Part(msgspec.Struct, gc=False):
     text: str = ""
 
 
-class _Message(msgspec.Struct):
+class _Function(msgspec.Struct, gc=False):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Call(msgspec.Struct, gc=False):
+    id: str | None = None
+    function: _Function | None = None
+    index: int | None = None
+
+
+class _Logprobs(msgspec.Struct, gc=False):
+    content: list[Logprob] | None = None
+
+
+class _Message(msgspec.Struct, gc=False):
     content: str | list[_Part] | None = None
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    tool_calls: list[_Call] | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     message: _Message
     finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
 
 
-class _Reply(msgspec.Struct):
+class _Reply(msgspec.Struct, gc=False):
     choices: list[_Choice]
     usage: _Usage | None = None
-    model: str = ""
+    model: str | None = ""
+
+
+class _ChunkChoice(msgspec.Struct, gc=False):
+    index: int = 0
+    delta: _Message | None = None
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    choices: list[_ChunkChoice] | None = None
+    usage: _Usage | None = None
+    model: str | None = None
+    error: Any = None
 
 
 _DECODER = msgspec.json.Decoder(_Reply)
+_CHUNK_DECODER = msgspec.json.Decoder(_Chunk)
+
+# --- a request -------------------------------------------------------------------------------------
 
 
 def encode(request: Request, *, limit_name: str = "max_tokens") -> dict[str, Any]:
     """The body of a request. OpenAI itself wants the length limit under another name."""
     body: dict[str, Any] = {"model": request.model, "messages": [_message(m) for m in request.messages]}
     settings = request.settings
-    for name in _PLAIN_SETTINGS:
-        if name in settings:
+    for name in settings:
+        if name in _PLAIN_SETTINGS:
             body[name] = settings[name]
     if "max_tokens" in settings:
         body[limit_name] = settings["max_tokens"]
+    if request.tools:
+        body["tools"] = [{"type": "function", "function": function(tool)} for tool in request.tools]
+    if request.tool_choice:
+        body["tool_choice"] = _tool_choice(request.tool_choice)
+    if request.schema is not None:
+        body["response_format"] = _response_format(request.schema)
+    if request.logprobs is not None:
+        body["logprobs"] = True
+        if request.logprobs:
+            body["top_logprobs"] = request.logprobs
+    if request.stream:
+        # Without the option a stream says nothing about what it cost.
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
     return body
+
+
+def _message(message: Message) -> dict[str, Any]:
+    parts = message.parts
+    if message.role == "assistant":
+        return _assistant(message)
+    content = parts[0].text if len(parts) == 1 and isinstance(parts[0], TextPart) else _content(message)
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
+    return {"role": message.role, "content": content}
+
+
+def _content(message: Message) -> str | list[dict[str, Any]]:
+    if not any(isinstance(part, ImagePart) for part in message.parts):
+        return message.text
+    found: list[dict[str, Any]] = []
+    for part in message.parts:
+        if isinstance(part, ImagePart):
+            found.append({"type": "image_url", "image_url": {"url": data_url(part)}})
+        elif isinstance(part, TextPart):
+            found.append({"type": "text", "text": part.text})
+    return found
+
+
+def _assistant(message: Message) -> dict[str, Any]:
+    body: dict[str, Any] = {"role": "assistant", "content": message.text}
+    # Only reasoning that came in this format goes back: OpenAI itself refuses the field.
+    thinking = "".join(p.text for p in message.parts if isinstance(p, ThinkingPart) and p.format == "chat")
+    if thinking:
+        body["reasoning_content"] = thinking
+    if message.tool_calls:
+        body["content"] = body["content"] or None
+        body["tool_calls"] = [_tool_call(call) for call in message.tool_calls]
+    return body
+
+
+def _tool_call(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def _tool_choice(choice: str) -> str | dict[str, Any]:
+    if choice in ("auto", "none", "required"):
+        return choice
+    return {"type": "function", "function": {"name": choice}}
+
+
+def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    if not schema:
+        return {"type": "json_object"}
+    form = {"name": _SCHEMA_NAME, "schema": dict(schema), "strict": is_strict(schema)}
+    return {"type": "json_schema", "json_schema": form}
+
+
+# --- a request, read -------------------------------------------------------------------------------
+
+
+class _ImageUrl(msgspec.Struct):
+    url: str
+
+
+class _InPart(msgspec.Struct):
+    type: str
+    text: str = ""
+    refusal: str = ""
+    image_url: _ImageUrl | None = None
+
+
+class _InMessage(msgspec.Struct):
+    role: str
+    content: str | list[_InPart] | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str | None = None
+
+
+class _InFunction(msgspec.Struct):
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class _InTool(msgspec.Struct):
+    function: _InFunction | None = None
+
+
+class _InChoice(msgspec.Struct):
+    function: _InFunction
+
+
+class _InSchema(msgspec.Struct):
+    schema: dict[str, Any] | None = None
+
+
+class _InFormat(msgspec.Struct):
+    type: str
+    json_schema: _InSchema | None = None
+
+
+class _In(msgspec.Struct):
+    model: str
+    messages: list[_InMessage]
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repeat_penalty: float | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    reasoning_effort: str | int | None = None
+    tools: list[_InTool] | None = None
+    tool_choice: str | _InChoice | None = None
+    response_format: _InFormat | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    stream: bool | None = None
+
+
+_REQUEST_DECODER = msgspec.json.Decoder(_In)
+
+
+def decode_request(body: bytes | Mapping[str, Any]) -> Request:
+    """The request in a client's body. Tools that only OpenAI can run are left out."""
+    found = read_request(_REQUEST_DECODER, body)
+    settings = {name: value for name in _PLAIN_SETTINGS if (value := getattr(found, name)) is not None}
+    limit = found.max_completion_tokens if found.max_tokens is None else found.max_tokens
+    if limit is not None:
+        settings["max_tokens"] = limit
+    choice = found.tool_choice
+    return Request(
+        model=found.model,
+        messages=tuple(_read_message(message) for message in found.messages),
+        settings=settings,
+        tools=tuple(_read_tool(tool.function) for tool in found.tools or () if tool.function),
+        tool_choice=choice.function.name if isinstance(choice, _InChoice) else choice or "",
+        schema=_read_schema(found.response_format),
+        logprobs=(found.top_logprobs or 0) if found.logprobs else None,
+        stream=bool(found.stream),
+    )
+
+
+def _read_message(message: _InMessage) -> Message:
+    if message.role not in _ROLES:
+        raise bad_request(f"no role {message.role!r} is known")
+    content = message.content
+    parts: tuple[Part, ...] = tuple(map(_read_part, content)) if isinstance(content, list) else text_parts(content)
+    if message.reasoning_content:
+        parts = (ThinkingPart(text=message.reasoning_content, format="chat"), *parts)
+    return Message(
+        role=_ROLES[message.role],
+        parts=parts,
+        tool_calls=tuple(_whole_call(call) for call in message.tool_calls or ()),
+        tool_call_id=message.tool_call_id or "",
+    )
+
+
+def _read_part(part: _InPart) -> Part:
+    if part.type == "image_url" and part.image_url:
+        return image_of(part.image_url.url)
+    if part.type in ("text", "refusal"):
+        return TextPart(part.text or part.refusal)
+    raise bad_request(f"content of type {part.type!r} cannot be passed on")
+
+
+def _read_tool(found: _InFunction) -> Tool:
+    return Tool(name=found.name, description=found.description or "", parameters=found.parameters or {})
+
+
+def _read_schema(form: _InFormat | None) -> Mapping[str, Any] | None:
+    if form is None or form.type == "text":
+        return None
+    return (form.json_schema.schema if form.json_schema else None) or {}
+
+
+# --- a reply ---------------------------------------------------------------------------------------
 
 
 def decode(data: bytes) -> Reply:
     """The reply in a response's body."""
     try:
         reply = _DECODER.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise malformed(f"is not a chat completion ({error})", data) from None
+    except UNREADABLE as error:
+        reply = second_look(_DECODER, data, "a chat completion", error)
+    usage = None if reply.usage is None else _usage(reply.usage)
     if not reply.choices:
-        return Reply(text="", usage=_usage(reply.usage), model=reply.model)
+        return Reply(text="", usage=usage, model=reply.model or "")
     choice = reply.choices[0]
     message = choice.message
+    content = message.content
+    finish = Finish.REFUSED if message.refusal else _FINISH.get(choice.finish_reason or "stop", _STOP)
+    if message.tool_calls or choice.logprobs:
+        return _full(reply, choice, finish, usage)
     return Reply(
-        text=_text(message.content) or message.refusal or "",
-        finish=Finish.REFUSED if message.refusal else _FINISH.get(choice.finish_reason or "stop", Finish.STOP),
+        text=(content if isinstance(content, str) else _text(content)) or message.refusal or "",
+        finish=finish,
         thinking=message.reasoning_content or message.reasoning or "",
-        usage=_usage(reply.usage),
-        model=reply.model,
+        usage=usage,
+        model=reply.model or "",
     )
 
 
-def _message(message: Message) -> dict[str, Any]:
-    return {"role": message.role, "content": message.text}
+def _full(reply: _Reply, choice: _Choice, finish: Finish, usage: Usage | None) -> Reply:
+    """A reply that holds more than words; apart, because most do not."""
+    message = choice.message
+    calls = tuple(_whole_call(call) for call in message.tool_calls or ())
+    return Reply(
+        text=_text(message.content) or message.refusal or "",
+        finish=Finish.TOOL if calls and finish is Finish.STOP else finish,
+        thinking=message.reasoning_content or message.reasoning or "",
+        tool_calls=calls,
+        usage=usage,
+        model=reply.model or "",
+        logprobs=_read_logprobs(choice.logprobs),
+    )
+
+
+def encode_reply(reply: Reply, *, reply_id: str = "chatcmpl-0", created: int = 0) -> dict[str, Any]:
+    """The body of a response."""
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
+    if reply.finish is Finish.REFUSED:
+        message |= {"content": None, "refusal": reply.text}
+    if reply.thinking:
+        message["reasoning_content"] = reply.thinking
+    if reply.tool_calls:
+        message |= {"content": reply.text or None, "tool_calls": [_tool_call(call) for call in reply.tool_calls]}
+    choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": _FINISH_WORDS[reply.finish]}
+    choice["logprobs"] = {"content": openai_logprobs(reply.logprobs)} if reply.logprobs else None
+    body = {"id": reply_id, "object": "chat.completion", "created": created, "model": reply.model, "choices": [choice]}
+    return body | ({"usage": _encode_usage(reply.usage)} if reply.usage else {})
 
 
 def _text(content: str | list[_Part] | None) -> str:
@@ -98,8 +416,17 @@ def _text(content: str | list[_Part] | None) -> str:
     return content or ""
 
 
-def _usage(usage: _Usage | None) -> Usage | None:
-    if usage is None or usage.prompt_tokens is None or usage.completion_tokens is None:
+def _whole_call(call: _Call) -> ToolCall:
+    function = call.function or _Function()
+    return ToolCall(id=call.id or "", name=function.name or "", arguments=function.arguments or "")
+
+
+def _read_logprobs(logprobs: _Logprobs | None) -> tuple[Any, ...]:
+    return tuple(one.ours() for one in logprobs.content or ()) if logprobs else ()
+
+
+def _usage(usage: _Usage) -> Usage | None:
+    if usage.prompt_tokens is None or usage.completion_tokens is None:
         return None
     sent, made = usage.prompt_tokens_details, usage.completion_tokens_details
     return Usage(
@@ -108,3 +435,120 @@ def _usage(usage: _Usage | None) -> Usage | None:
         output_tokens=usage.completion_tokens,
         reasoning_tokens=(made.reasoning_tokens or 0) if made else 0,
     )
+
+
+def _encode_usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }
+
+
+# --- a stream --------------------------------------------------------------------------------------
+
+
+class Reader(StreamReader):
+    """Reads a streamed chat completion."""
+
+    def __init__(self, *, limit_bytes: int = LARGEST_STREAM_BYTES) -> None:
+        super().__init__(sse.Events(), limit_bytes=limit_bytes)
+        self._finish: Finish | None = None
+        self._usage: Usage | None = None
+        self._refused = False
+        self._places: dict[str, int] = {}
+
+    def _take(self, payload: bytes, events: list[StreamEvent]) -> None:
+        if payload == b"[DONE]":
+            end = self._end()
+            if end is not None:
+                events.append(end)
+            return
+        chunk = parse(_CHUNK_DECODER, payload, "a chat completion's chunk")
+        if chunk.error is not None:
+            raise reported({"error": chunk.error})
+        if chunk.usage is not None:
+            self._usage = _usage(chunk.usage)
+        if chunk.model:
+            self._gathered.model = chunk.model
+        for choice in chunk.choices or ():
+            if choice.index == 0:
+                self._take_choice(choice, events)
+
+    def _take_choice(self, choice: _ChunkChoice, events: list[StreamEvent]) -> None:
+        delta = choice.delta
+        if delta is not None:
+            thinking = delta.reasoning_content or delta.reasoning
+            if thinking:
+                events.append(ThinkingDelta(thinking))
+            self._refused = self._refused or bool(delta.refusal)
+            text = (delta.content if isinstance(delta.content, str) else _text(delta.content)) or delta.refusal
+            if text or choice.logprobs:
+                events.append(TextDelta(text or "", _read_logprobs(choice.logprobs)))
+            for call in delta.tool_calls or ():
+                events.append(self._piece(call))
+        if choice.finish_reason:
+            self._finish = _FINISH.get(choice.finish_reason, Finish.STOP)
+
+    def _piece(self, call: _Call) -> ToolCallDelta:
+        function = call.function or _Function()
+        index = call.index
+        if index is None:
+            # Some servers send each call whole and without its place.
+            index = self._places.setdefault(call.id or "", len(self._places))
+        return ToolCallDelta(index=index, id=call.id or "", name=function.name or "", arguments=function.arguments or "")
+
+    def _end(self) -> StreamEnd | None:
+        """The finish reason tells that the answer is whole; some servers never send the closing [DONE]."""
+        if self._finish is None:
+            return None
+        finish = Finish.REFUSED if self._refused else self._gathered.settled(self._finish)
+        return StreamEnd(finish=finish, usage=self._usage)
+
+
+def encode_stream(
+    events: Iterable[StreamEvent],
+    *,
+    model: str = "",
+    reply_id: str = "chatcmpl-0",
+    created: int = 0,
+    with_usage: bool = True,
+) -> Iterator[bytes]:
+    """A streamed response. A refusal ends as filtered: the words are out before it is known for one."""
+    head = {"id": reply_id, "object": "chat.completion.chunk", "created": created, "model": model}
+    role: dict[str, Any] = {"role": "assistant"}
+    for event in events:
+        if isinstance(event, StreamEnd):
+            yield from _encode_end(event, head, with_usage=with_usage)
+            return
+        delta = _delta(event)
+        if delta is not None:
+            logprobs = event.logprobs if isinstance(event, TextDelta) else ()
+            choice: dict[str, Any] = {"index": 0, "delta": role | delta, "finish_reason": None}
+            choice["logprobs"] = {"content": openai_logprobs(logprobs)} if logprobs else None
+            role = {}
+            yield sse.event(encode_line(head | {"choices": [choice]}))
+
+
+def _delta(event: StreamEvent) -> dict[str, Any] | None:
+    if isinstance(event, TextDelta):
+        return {"content": event.text}
+    if isinstance(event, ThinkingDelta):
+        return {"reasoning_content": event.text}
+    if isinstance(event, ToolCallDelta):
+        call: dict[str, Any] = {"index": event.index}
+        if event.id:
+            call |= {"id": event.id, "type": "function"}
+        call["function"] = ({"name": event.name} if event.name else {}) | {"arguments": event.arguments}
+        return {"tool_calls": [call]}
+    return None
+
+
+def _encode_end(end: StreamEnd, head: dict[str, Any], *, with_usage: bool) -> Iterator[bytes]:
+    word = "content_filter" if end.finish is Finish.REFUSED else _FINISH_WORDS[end.finish]
+    yield sse.event(encode_line(head | {"choices": [{"index": 0, "delta": {}, "finish_reason": word}]}))
+    if with_usage and end.usage is not None:
+        yield sse.event(encode_line(head | {"choices": [], "usage": _encode_usage(end.usage)}))
+    yield sse.event(b"[DONE]")

@@ -36,22 +36,54 @@ _BY_STATUS: dict[int, FailureKind] = {
     529: FailureKind.OVERLOADED,
 }
 
+_BY_WORD: dict[str, int] = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "context_length_exceeded": 400,
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "UNAUTHENTICATED": 401,
+    "billing_error": 402,
+    "insufficient_quota": 402,
+    "permission_error": 403,
+    "PERMISSION_DENIED": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "NOT_FOUND": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "RESOURCE_EXHAUSTED": 429,
+    "UNAVAILABLE": 503,
+    "timeout_error": 504,
+    "DEADLINE_EXCEEDED": 504,
+    "overloaded_error": 529,
+    "engine_overloaded": 529,
+    "server_is_overloaded": 529,
+}
+"""What providers call an error once the answer has begun, and the status it would have had before."""
+
 
 def fault(status: int, body: bytes, headers: Mapping[str, str], *, now: datetime | None = None) -> ProviderError:
     """The error an HTTP answer other than 200 stands for."""
     parsed = _parsed(body)
-    message = f"HTTP {status}: {_message(parsed, body)}"
     text = body.decode("utf-8", "replace")[:4000]
     kind = _kind(status, text)
     # Google words its limits per minute like a spent quota; only the wait it asks for tells them apart.
     if status == 429 and _retry_info(parsed) is not None and "PerDay" not in text:
         kind = FailureKind.RATE_LIMIT
-    if kind is FailureKind.RATE_LIMIT:
-        return RateLimitError(message, retry_after=retry_after(headers, parsed, now=now), status=status)
-    if kind is FailureKind.NOT_FOUND:
-        return MissingModel(message, status=status)
     wait = retry_after(headers, parsed, now=now) if kind.retryable else None
-    return ProviderError(message, kind=kind, retry_after=wait, status=status)
+    return _error(kind, f"HTTP {status}: {_message(parsed, body)}", wait, status)
+
+
+def reported(body: Any) -> ProviderError:
+    """The error a server reports, as parsed JSON, inside an answer that began as a good one."""
+    text = msgspec.json.encode(body)
+    kind = _kind(_status(body), text.decode()[:4000])
+    wait = retry_after({}, body) if kind.retryable else None
+    return _error(kind, f"the server reported: {_message(body, text)}", wait, None)
 
 
 def malformed(what: str, body: bytes) -> ProviderError:
@@ -74,6 +106,26 @@ def retry_after(headers: Mapping[str, str], body: Any = None, *, now: datetime |
     return None if seconds is None else max(0.0, seconds)
 
 
+def _error(kind: FailureKind, message: str, wait: float | None, status: int | None) -> ProviderError:
+    if kind is FailureKind.RATE_LIMIT:
+        return RateLimitError(message, retry_after=wait, status=status)
+    if kind is FailureKind.NOT_FOUND:
+        return MissingModel(message, status=status)
+    return ProviderError(message, kind=kind, retry_after=wait, status=status)
+
+
+def _status(body: Any) -> int:
+    """The HTTP status an error would have had, had it come before the answer began."""
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(error, dict):
+        return 500
+    code = error.get("code")
+    if isinstance(code, int) and 400 <= code < 600:
+        return code
+    words = (error.get(name) for name in ("code", "type", "status"))
+    return next((_BY_WORD[word] for word in words if isinstance(word, str) and word in _BY_WORD), 500)
+
+
 def _kind(status: int, text: str) -> FailureKind:
     if status in (400, 403, 422, 429, 402) and _QUOTA.search(text):
         return FailureKind.QUOTA
@@ -89,7 +141,7 @@ def _kind(status: int, text: str) -> FailureKind:
 def _parsed(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
 
 

@@ -194,7 +194,6 @@ BROKEN = [
     b"null",
     b"[]",
     b'{"choices": 5}',
-    b'{"error": {"message": "x"}}',
     b"\xff\xfe",
     b"[" * 99_999,
 ]
@@ -207,6 +206,14 @@ def test_an_answer_that_is_none_is_malformed(dialect, data):
     with pytest.raises(ProviderError) as caught:
         dialect.decode(data)
     assert caught.value.kind is FailureKind.MALFORMED
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=IDS)
+def test_an_error_behind_a_good_status_is_that_error(dialect):
+    """It is classified by what it says, as one with a status of its own is."""
+    with pytest.raises(ProviderError, match="the server reported: x") as caught:
+        dialect.decode(b'{"error": {"message": "x"}}')
+    assert caught.value.kind is FailureKind.TRANSIENT
 
 
 def test_an_unfinished_ollama_answer_is_malformed():

@@ -1,0 +1,656 @@
+"""OpenAI responses. Nothing is kept at the server: each request carries the whole conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from benchmark.core.errors import FailureKind, ProviderError
+from benchmark.core.message import (
+    Finish,
+    ImagePart,
+    Message,
+    Part,
+    Reply,
+    Role,
+    StreamEnd,
+    StreamEvent,
+    TextDelta,
+    TextPart,
+    ThinkingDelta,
+    ThinkingPart,
+    ThinkingSeal,
+    Tool,
+    ToolCall,
+    ToolCallDelta,
+    Usage,
+)
+from benchmark.core.model import Request
+from benchmark.wire import sse
+from benchmark.wire.faults import reported
+from benchmark.wire.reading import (
+    LARGEST_STREAM_BYTES,
+    Gathered,
+    StreamReader,
+    bad_request,
+    gather,
+    parse,
+    parse_event,
+    read_request,
+)
+from benchmark.wire.writing import (
+    Logprob,
+    data_url,
+    encode_line,
+    function,
+    image_of,
+    in_turn,
+    is_strict,
+    openai_logprobs,
+    text_parts,
+)
+
+UNSUPPORTED = frozenset({"top_k", "min_p", "repeat_penalty", "num_ctx", "seed", "stop", "frequency_penalty", "presence_penalty"})
+"""What this format has no word for."""
+
+_FORMAT = "responses"
+_PLAIN_SETTINGS = ("temperature", "top_p")
+_ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_SCHEMA_NAME = "answer"
+_WITH_LOGPROBS = "message.output_text.logprobs"
+_WITH_SEALS = "reasoning.encrypted_content"
+_PARAGRAPH = "\n\n"
+
+
+class _Content(msgspec.Struct, gc=False):
+    type: str = ""
+    text: str = ""
+    refusal: str = ""
+    logprobs: list[Logprob] | None = None
+
+
+class _Item(msgspec.Struct, gc=False):
+    type: str = ""
+    id: str | None = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+    content: list[_Content] | None = None
+    summary: list[_Content] | None = None
+    encrypted_content: str | None = None
+
+
+class _Details(msgspec.Struct, gc=False):
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct, gc=False):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    input_tokens_details: _Details | None = None
+    output_tokens_details: _Details | None = None
+
+
+class _Incomplete(msgspec.Struct, gc=False):
+    reason: str | None = None
+
+
+class _Reply(msgspec.Struct, gc=False):
+    output: list[_Item]
+    status: str | None = None
+    error: Any = None
+    incomplete_details: _Incomplete | None = None
+    usage: _Usage | None = None
+    model: str = ""
+
+
+_DECODER = msgspec.json.Decoder(_Reply)
+
+# --- a request -------------------------------------------------------------------------------------
+
+
+def encode(request: Request) -> dict[str, Any]:
+    """The body of a request."""
+    settings = request.settings
+    body: dict[str, Any] = {"model": request.model, "input": _input(request.messages), "store": False}
+    for name in _PLAIN_SETTINGS:
+        if name in settings:
+            body[name] = settings[name]
+    if "max_tokens" in settings:
+        body["max_output_tokens"] = settings["max_tokens"]
+    if "reasoning_effort" in settings:
+        body["reasoning"] = {"effort": settings["reasoning_effort"]}
+    if request.tools:
+        body["tools"] = [{"type": "function", "strict": False} | function(tool) for tool in request.tools]
+    if request.tool_choice:
+        body["tool_choice"] = _tool_choice(request.tool_choice)
+    if request.schema is not None:
+        body["text"] = {"format": _format(request.schema)}
+    if request.logprobs is not None:
+        body["top_logprobs"] = request.logprobs
+    include = _include(request)
+    if include:
+        body["include"] = include
+    if request.stream:
+        body["stream"] = True
+    return body
+
+
+def _include(request: Request) -> list[str]:
+    """Models that do not reason refuse to be asked for their reasoning: only where effort is set is it asked for."""
+    reasons = request.settings.get("reasoning_effort", "none") != "none"
+    return [_WITH_SEALS] * reasons + [_WITH_LOGPROBS] * (request.logprobs is not None)
+
+
+def _input(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    return [item for message in messages for item in _items(message)]
+
+
+def _items(message: Message) -> Iterator[dict[str, Any]]:
+    if message.role == "tool":
+        yield {"type": "function_call_output", "call_id": message.tool_call_id, "output": _content(message)}
+    elif message.role != "assistant":
+        yield {"type": "message", "role": message.role, "content": _content(message)}
+    else:
+        for part in message.parts or (() if message.tool_calls else (TextPart(""),)):
+            if isinstance(part, ThinkingPart):
+                # Without its seal the server knows nothing of the reasoning, and refuses to hear of it.
+                yield from (_reasoning(part),) if part.format == _FORMAT and part.seal else ()
+            elif isinstance(part, TextPart):
+                yield {"type": "message", "role": "assistant", "content": part.text}
+        yield from (_function_call(call) for call in message.tool_calls)
+
+
+def _content(message: Message) -> str | list[dict[str, Any]]:
+    if not any(isinstance(part, ImagePart) for part in message.parts):
+        return message.text
+    found: list[dict[str, Any]] = []
+    for part in message.parts:
+        if isinstance(part, ImagePart):
+            found.append({"type": "input_image", "image_url": data_url(part), "detail": "auto"})
+        elif isinstance(part, TextPart):
+            found.append({"type": "input_text", "text": part.text})
+    return found
+
+
+def _reasoning(part: ThinkingPart) -> dict[str, Any]:
+    summary = [{"type": "summary_text", "text": part.text}] if part.text else []
+    body: dict[str, Any] = {"type": "reasoning", "summary": summary, "encrypted_content": part.seal}
+    return body | ({"id": part.id} if part.id else {})
+
+
+def _function_call(call: ToolCall) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+def _tool_choice(choice: str) -> str | dict[str, Any]:
+    return choice if choice in ("auto", "none", "required") else {"type": "function", "name": choice}
+
+
+def _format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    if not schema:
+        return {"type": "json_object"}
+    return {"type": "json_schema", "name": _SCHEMA_NAME, "schema": dict(schema), "strict": is_strict(schema)}
+
+
+# --- a request, read -------------------------------------------------------------------------------
+
+
+class _InPart(msgspec.Struct):
+    type: str
+    text: str = ""
+    refusal: str = ""
+    image_url: str | None = None
+
+
+class _InItem(msgspec.Struct):
+    type: str = "message"
+    role: str = ""
+    content: str | list[_InPart] | None = None
+    summary: list[_InPart] | None = None
+    encrypted_content: str | None = None
+    id: str | None = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+    output: str | list[_InPart] = ""
+
+
+class _InTool(msgspec.Struct):
+    type: str
+    name: str = ""
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class _InChoice(msgspec.Struct):
+    name: str = ""
+
+
+class _InFormat(msgspec.Struct):
+    type: str
+    schema: dict[str, Any] | None = None
+
+
+class _InText(msgspec.Struct):
+    format: _InFormat | None = None
+
+
+class _InReasoning(msgspec.Struct):
+    effort: str | int | None = None
+
+
+class _In(msgspec.Struct):
+    model: str
+    input: str | list[_InItem]
+    instructions: str | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_output_tokens: int | None = None
+    reasoning: _InReasoning | None = None
+    tools: list[_InTool] | None = None
+    tool_choice: str | _InChoice | None = None
+    text: _InText | None = None
+    include: list[str] | None = None
+    top_logprobs: int | None = None
+    stream: bool | None = None
+
+
+_REQUEST_DECODER = msgspec.json.Decoder(_In)
+
+
+def decode_request(body: bytes | Mapping[str, Any]) -> Request:
+    """The request in a client's body. Tools that only OpenAI can run are left out."""
+    found = read_request(_REQUEST_DECODER, body)
+    items = [_InItem(role="user", content=found.input)] if isinstance(found.input, str) else found.input
+    system = (Message(role="system", parts=(TextPart(found.instructions),)),) if found.instructions else ()
+    choice = found.tool_choice
+    return Request(
+        model=found.model,
+        messages=(*system, *_read_items(items)),
+        settings=_read_settings(found),
+        tools=tuple(_read_tool(tool) for tool in found.tools or () if tool.type == "function"),
+        tool_choice=choice.name if isinstance(choice, _InChoice) else choice or "",
+        schema=_read_schema(found.text.format if found.text else None),
+        logprobs=(found.top_logprobs or 0) if _WITH_LOGPROBS in (found.include or ()) else None,
+        stream=bool(found.stream),
+    )
+
+
+def _read_settings(found: _In) -> dict[str, Any]:
+    settings = {name: value for name in _PLAIN_SETTINGS if (value := getattr(found, name)) is not None}
+    if found.max_output_tokens is not None:
+        settings["max_tokens"] = found.max_output_tokens
+    if found.reasoning is not None and found.reasoning.effort is not None:
+        settings["reasoning_effort"] = found.reasoning.effort
+    return settings
+
+
+def _read_items(items: Iterable[_InItem]) -> Iterator[Message]:
+    """The conversation; what a model said, thought and called in one go is one turn."""
+    parts: list[Part] = []
+    calls: list[ToolCall] = []
+    spoken = False
+    for item in items:
+        if item.type == "function_call":
+            calls.append(ToolCall(id=item.call_id, name=item.name, arguments=item.arguments))
+        elif item.type == "reasoning":
+            parts.append(_read_reasoning(item))
+        elif item.type == "message" and item.role == "assistant":
+            parts += _read_content(item.content)
+        elif item.type not in ("message", "function_call_output"):
+            continue
+        else:
+            if spoken:
+                yield Message(role="assistant", parts=tuple(parts), tool_calls=tuple(calls))
+            parts, calls, spoken = [], [], False
+            yield _read_message(item)
+            continue
+        spoken = True
+    if spoken:
+        yield Message(role="assistant", parts=tuple(parts), tool_calls=tuple(calls))
+
+
+def _read_message(item: _InItem) -> Message:
+    if item.type == "function_call_output":
+        return Message(role="tool", parts=_read_content(item.output), tool_call_id=item.call_id)
+    if item.role not in _ROLES:
+        raise bad_request(f"no role {item.role!r} is known")
+    return Message(role=_ROLES[item.role], parts=_read_content(item.content))
+
+
+def _read_content(content: str | list[_InPart] | None) -> tuple[Part, ...]:
+    return tuple(map(_read_part, content)) if isinstance(content, list) else text_parts(content)
+
+
+def _read_part(part: _InPart) -> Part:
+    if part.type == "input_image" and part.image_url:
+        return image_of(part.image_url)
+    if part.type in ("input_text", "output_text", "text", "refusal"):
+        return TextPart(part.text or part.refusal)
+    raise bad_request(f"content of type {part.type!r} cannot be passed on")
+
+
+def _read_reasoning(item: _InItem) -> ThinkingPart:
+    text = _PARAGRAPH.join(part.text for part in item.summary or ())
+    return ThinkingPart(text=text, seal=item.encrypted_content or "", format=_FORMAT, id=item.id or "")
+
+
+def _read_tool(tool: _InTool) -> Tool:
+    return Tool(name=tool.name, description=tool.description or "", parameters=tool.parameters or {})
+
+
+def _read_schema(form: _InFormat | None) -> Mapping[str, Any] | None:
+    return None if form is None or form.type == "text" else form.schema or {}
+
+
+# --- a reply ---------------------------------------------------------------------------------------
+
+
+def decode(data: bytes) -> Reply:
+    """The reply in a response's body."""
+    reply = parse(_DECODER, data, "a response")
+    if reply.error is not None or reply.status in ("failed", "cancelled"):
+        raise _failure(reply)
+    return gather(_events(reply.output), finish=_finish(reply), usage=_usage(reply.usage), model=reply.model)
+
+
+def _failure(reply: _Reply) -> ProviderError:
+    if reply.error is not None:
+        return reported({"error": reply.error})
+    return ProviderError(f"the server's answer is {reply.status}", kind=FailureKind.TRANSIENT)
+
+
+def _finish(reply: _Reply) -> Finish:
+    if reply.status == "incomplete":
+        reason = reply.incomplete_details.reason if reply.incomplete_details else None
+        return Finish.FILTERED if reason == "content_filter" else Finish.LENGTH
+    refused = any(content.type == "refusal" for item in reply.output for content in item.content or ())
+    return Finish.REFUSED if refused else Finish.STOP
+
+
+def _events(items: Iterable[_Item]) -> Iterator[StreamEvent]:
+    calls = 0
+    for item in items:
+        if item.type == "message":
+            for content in item.content or ():
+                logprobs = tuple(one.ours() for one in content.logprobs or ())
+                yield TextDelta(content.text or content.refusal, logprobs)
+        elif item.type == "reasoning":
+            paragraphs = [content.text for content in (*(item.summary or ()), *(item.content or ()))]
+            yield ThinkingDelta(_PARAGRAPH.join(paragraphs))
+            yield from _seal(item)
+        elif item.type == "function_call":
+            yield ToolCallDelta(index=calls, id=item.call_id, name=item.name, arguments=item.arguments)
+            calls += 1
+
+
+def _seal(item: _Item) -> Iterator[StreamEvent]:
+    if item.encrypted_content:
+        yield ThinkingSeal(seal=item.encrypted_content, format=_FORMAT, id=item.id or "")
+
+
+def encode_reply(reply: Reply, *, reply_id: str = "resp_0", created: int = 0) -> dict[str, Any]:
+    """The body of a response."""
+    whole = reply.finish not in (Finish.LENGTH, Finish.FILTERED)
+    reason = "content_filter" if reply.finish is Finish.FILTERED else "max_output_tokens"
+    return {
+        "id": reply_id,
+        "object": "response",
+        "created_at": created,
+        "status": "completed" if whole else "incomplete",
+        "error": None,
+        "incomplete_details": None if whole else {"reason": reason},
+        "model": reply.model,
+        "output": list(_output(reply, reply_id)),
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": _encode_usage(reply.usage),
+    }
+
+
+def _output(reply: Reply, reply_id: str) -> Iterator[dict[str, Any]]:
+    parts: tuple[Part, ...] = reply.parts
+    if not any(isinstance(part, ThinkingPart) and part.format == _FORMAT for part in parts):
+        thinking = (ThinkingPart(text=reply.thinking),) if reply.thinking else ()
+        parts = (*thinking, *text_parts(reply.text))
+    logprobs = openai_logprobs(reply.logprobs)
+    for number, part in enumerate(parts):
+        if isinstance(part, TextPart):
+            yield _message_item(f"{reply_id}-{number}", part.text, logprobs, refused=reply.finish is Finish.REFUSED)
+            logprobs = []
+        elif isinstance(part, ThinkingPart):
+            yield _reasoning(part) | {"id": part.id or f"{reply_id}-{number}", "encrypted_content": part.seal or None}
+    for number, call in enumerate(reply.tool_calls):
+        yield _function_call(call) | {"id": f"{reply_id}-call-{number}", "status": "completed"}
+
+
+def _message_item(item_id: str, text: str, logprobs: list[dict[str, Any]], *, refused: bool) -> dict[str, Any]:
+    content: dict[str, Any] = {"type": "refusal", "refusal": text}
+    if not refused:
+        content = {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
+    return {"type": "message", "id": item_id, "role": "assistant", "status": "completed", "content": [content]}
+
+
+def _usage(usage: _Usage | None) -> Usage | None:
+    if usage is None:
+        return None
+    sent, made = usage.input_tokens_details, usage.output_tokens_details
+    return Usage(
+        input_tokens=usage.input_tokens,
+        cached_tokens=(sent.cached_tokens or 0) if sent else 0,
+        output_tokens=usage.output_tokens,
+        reasoning_tokens=(made.reasoning_tokens or 0) if made else 0,
+    )
+
+
+def _encode_usage(usage: Usage | None) -> dict[str, Any] | None:
+    if usage is None:
+        return None
+    return {
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }
+
+
+# --- a stream --------------------------------------------------------------------------------------
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str
+    delta: str = ""
+    output_index: int = 0
+    summary_index: int = 0
+    logprobs: list[Logprob] | None = None
+    item: _Item | None = None
+    response: _Reply | None = None
+    error: Any = None
+    code: str | None = None
+    message: str | None = None
+
+
+_EVENT_DECODER = msgspec.json.Decoder(_Event)
+_TEXT = "response.output_text.delta"
+_REFUSAL = "response.refusal.delta"
+_ARGUMENTS = "response.function_call_arguments.delta"
+_THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+_NEW_THOUGHT = "response.reasoning_summary_part.added"
+_ITEM = "response.output_item.added"
+_ITEM_DONE = "response.output_item.done"
+_LAST = ("response.completed", "response.incomplete", "response.failed")
+_KNOWN = frozenset({_TEXT, _REFUSAL, _ARGUMENTS, *_THOUGHTS, _NEW_THOUGHT, _ITEM, _ITEM_DONE, *_LAST, "error"})
+
+
+class Reader(StreamReader):
+    """Reads a streamed response."""
+
+    def __init__(self, *, limit_bytes: int = LARGEST_STREAM_BYTES) -> None:
+        super().__init__(sse.Events(), limit_bytes=limit_bytes)
+        self._places: dict[int, int] = {}
+        self._with_arguments: set[int] = set()
+        self._refused = False
+
+    def _take(self, payload: bytes, events: list[StreamEvent]) -> None:
+        if payload == b"[DONE]":
+            return
+        event = parse_event(_EVENT_DECODER, payload, _KNOWN)
+        if event is None:
+            return
+        if event.type == _TEXT:
+            events.append(TextDelta(event.delta, tuple(one.ours() for one in event.logprobs or ())))
+        elif event.type == _ARGUMENTS:
+            self._with_arguments.add(event.output_index)
+            events.append(ToolCallDelta(index=self._place(event.output_index), arguments=event.delta))
+        elif event.type in _THOUGHTS:
+            events.append(ThinkingDelta(event.delta))
+        elif event.type in _LAST and event.response is not None:
+            self._take_last(event.response, events)
+        elif event.type == "error" or event.error is not None:
+            raise reported({"error": event.error or {"code": event.code, "message": event.message}})
+        else:
+            self._take_frame(event, events)
+
+    def _take_frame(self, event: _Event, events: list[StreamEvent]) -> None:
+        item = event.item
+        if event.type == _REFUSAL:
+            self._refused = True
+            events.append(TextDelta(event.delta))
+        elif event.type == _NEW_THOUGHT and event.summary_index:
+            events.append(ThinkingDelta(_PARAGRAPH))
+        elif event.type == _ITEM and item is not None and item.type == "function_call":
+            events.append(ToolCallDelta(index=self._place(event.output_index), id=item.call_id, name=item.name))
+        elif event.type == _ITEM_DONE and item is not None:
+            self._take_done(event.output_index, item, events)
+
+    def _take_done(self, place: int, item: _Item, events: list[StreamEvent]) -> None:
+        if item.type == "reasoning":
+            events.extend(_seal(item))
+        elif item.type == "function_call" and place not in self._with_arguments:
+            # Servers that stream no pieces send the call whole.
+            self._with_arguments.add(place)
+            index = self._place(place)
+            events.append(ToolCallDelta(index=index, id=item.call_id, name=item.name, arguments=item.arguments))
+
+    def _take_last(self, response: _Reply, events: list[StreamEvent]) -> None:
+        if response.error is not None or response.status in ("failed", "cancelled"):
+            raise _failure(response)
+        self._gathered.model = response.model
+        # Servers that stream no pieces send everything with the end.
+        whole = list(_events(response.output)) if self._gathered.empty else []
+        events += whole
+        finish = Finish.REFUSED if self._refused else self._gathered.settled(_finish(response))
+        if finish is Finish.STOP and any(isinstance(event, ToolCallDelta) for event in whole):
+            finish = Finish.TOOL
+        events.append(StreamEnd(finish=finish, usage=_usage(response.usage)))
+
+    def _place(self, place: int) -> int:
+        """Calls are counted apart from the other items."""
+        return self._places.setdefault(place, len(self._places))
+
+    def _end(self) -> StreamEnd | None:
+        """Only the last event says that the answer is whole."""
+        return None
+
+
+def encode_stream(
+    events: Iterable[StreamEvent], *, model: str = "", reply_id: str = "resp_0", created: int = 0
+) -> Iterator[bytes]:
+    """A streamed response. A refusal ends as filtered: the words are out before it is known for one."""
+    items = _Items(reply_id)
+    gathered = Gathered()
+    gathered.model = model
+    begun = encode_reply(Reply(text="", model=model), reply_id=reply_id, created=created) | {"status": "in_progress"}
+    yield items.event("response.created", response=begun)
+    for event in in_turn(events):
+        gathered.add(event)
+        if isinstance(event, StreamEnd):
+            yield from items.close()
+            reply = gathered.reply()
+            body = encode_reply(reply, reply_id=reply_id, created=created) | {"output": items.done}
+            if reply.finish is Finish.REFUSED:
+                body |= {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
+            yield items.event(f"response.{body['status']}", response=body)
+            return
+        yield from items.write(event)
+
+
+class _Items:
+    """Events put into items that are added, filled and done, one after the other."""
+
+    def __init__(self, reply_id: str) -> None:
+        self.done: list[dict[str, Any]] = []
+        self._reply_id = reply_id
+        self._number = 0
+        self._kind = ""
+        self._item: dict[str, Any] = {}
+        self._pieces: list[str] = []
+        self._logprobs: list[dict[str, Any]] = []
+
+    def event(self, name: str, **fields: Any) -> bytes:
+        body = {"type": name, "sequence_number": self._number} | fields
+        self._number += 1
+        return sse.event(encode_line(body), name.encode())
+
+    def write(self, event: StreamEvent) -> Iterator[bytes]:
+        if isinstance(event, TextDelta):
+            yield from self._open("message", role="assistant", content=[])
+            logprobs = openai_logprobs(event.logprobs)
+            self._logprobs += logprobs
+            yield self._piece(_TEXT, event.text, content_index=0, logprobs=logprobs)
+        elif isinstance(event, ThinkingDelta):
+            yield from self._open("reasoning", summary=[], encrypted_content=None)
+            yield self._piece(_THOUGHTS[0], event.text, summary_index=0)
+        elif isinstance(event, ToolCallDelta):
+            yield from self._open(f"function_call {event.index}", call_id=event.id, name=event.name, arguments="")
+            if event.arguments:
+                yield self._piece(_ARGUMENTS, event.arguments)
+        elif isinstance(event, ThinkingSeal) and event.format == _FORMAT:
+            yield from self._open("reasoning", summary=[], encrypted_content=None)
+            self._item |= {"encrypted_content": event.seal, "id": event.id or self._item["id"]}
+            yield from self.close()
+
+    def close(self) -> Iterator[bytes]:
+        if not self._kind:
+            return
+        text = "".join(self._pieces)
+        item = self._item
+        fields = {"item_id": item["id"], "output_index": len(self.done)}
+        if item["type"] == "message":
+            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": self._logprobs}
+            item["content"] = [part]
+            done = fields | {"content_index": 0}
+            yield self.event("response.output_text.done", text=text, logprobs=self._logprobs, **done)
+            yield self.event("response.content_part.done", part=part, **done)
+        elif item["type"] == "reasoning":
+            item["summary"] = [{"type": "summary_text", "text": text}] if text else []
+        else:
+            item["arguments"] = text
+            yield self.event("response.function_call_arguments.done", arguments=text, **fields)
+        item["status"] = "completed"
+        yield self.event(_ITEM_DONE, item=item, output_index=len(self.done))
+        self.done.append(item)
+        self._kind, self._pieces, self._logprobs = "", [], []
+
+    def _open(self, kind: str, **item: Any) -> Iterator[bytes]:
+        if kind == self._kind:
+            return
+        yield from self.close()
+        self._kind = kind
+        item_id = f"{self._reply_id}-{len(self.done)}"
+        self._item = {"type": kind.partition(" ")[0], "id": item_id, "status": "in_progress"} | item
+        yield self.event(_ITEM, item=self._item, output_index=len(self.done))
+        if kind == "message":
+            part = {"type": "output_text", "text": "", "annotations": []}
+            fields = {"item_id": item_id, "output_index": len(self.done), "content_index": 0}
+            yield self.event("response.content_part.added", part=part, **fields)
+
+    def _piece(self, name: str, delta: str, **fields: Any) -> bytes:
+        self._pieces.append(delta)
+        return self.event(name, item_id=self._item["id"], output_index=len(self.done), delta=delta, **fields)
