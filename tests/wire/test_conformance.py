@@ -185,7 +185,7 @@ def _chat_streamed(client: Any, asked: Json) -> Any:
         try:
             return events.get_final_completion()
         except (openai.LengthFinishReasonError, openai.ContentFilterFinishReasonError):
-            # Here the helper of the official client gives up; what it gathered is what it understood.
+            # Here the official client gives up; what it gathered so far is what it understood.
             return events.current_completion_snapshot
 
 

@@ -216,9 +216,10 @@ def test_client_habits_are_understood() -> None:
     assert ollama.decode_request({"model": "m", "messages": []}).stream is True
 
 
-def test_reasoning_goes_back_only_where_it_came_from() -> None:
-    turn = Message(role="assistant", parts=(ThinkingPart(text="hm", seal="s", format="messages"), TextPart("x")))
+@pytest.mark.parametrize("origin", ["responses", "messages", "gemini"])
+def test_sealed_reasoning_goes_back_only_where_it_came_from(origin: str) -> None:
+    turn = Message(role="assistant", parts=(ThinkingPart(text="hmhmhm", seal="sEaL", format=origin), TextPart("x")))
     request = Request(model="m", messages=(user("hi"), turn))
-    assert "signature" in messages.encode(request)["messages"][1]["content"][0]
-    for form in (chat, responses, gemini, ollama):
-        assert b"hm" not in msgspec.json.encode(form.encode(request))
+    for form in FORMATS:
+        body = msgspec.json.encode(form.module.encode(request))
+        assert (b"hmhmhm" in body) == (b"sEaL" in body) == (form.name == origin)
