@@ -85,6 +85,12 @@ ALIASES: Mapping[str, str] = {
     "gpt-4-turbo-preview": "openai/gpt-4-turbo",
 }
 
+SETTINGS = (
+    *("temperature", "top_p", "top_k", "min_p", "max_tokens", "stop", "seed", "frequency_penalty", "presence_penalty"),
+    *("repeat_penalty", "reasoning_effort", "num_ctx"),
+)
+"""What can be set; a provider may know less."""
+
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -243,6 +249,16 @@ def check_key(model: ModelRef) -> None:
         known = provider_class(model.provider).key_variables or (model.key_variable,)
         variables = " or ".join(known if model.key_variable in known else (model.key_variable,))
         raise MissingKey(f"{model.provider!r} needs an API key: set {variables}, or api_key in models_config.yaml")
+
+
+def check_settings(model: ModelRef) -> None:
+    """Raise when a setting is unknown, or one the model's provider has no word for. Nothing is sent."""
+    refused = provider_class(model.provider).unsupported
+    for name in model.settings:
+        if name not in SETTINGS:
+            raise ModelError(f"{model.label}: there is no setting {name!r}{did_you_mean(name, SETTINGS)}")
+        if name in refused:
+            raise ModelError(f"{model.label}: the provider {model.provider!r} cannot take {name!r}; leave it out")
 
 
 def parse_settings(text: str, typed: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 import benchmark
 
 HOME = Path(benchmark.__file__).parent
-FRONT = frozenset({"core", "config", "registry", "pipeline", "store", "report", "viewer", "isolation"})
+FRONT = frozenset({"core", "config", "registry", "pipeline", "store", "report", "viewer", "isolation", "prices"})
 MAY_IMPORT = {
     "core": frozenset(),
     "stats": frozenset(),
@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "pipeline": frozenset({"core", "engine", "store", "report"}),
     "viewer": frozenset({"core", "store", "report", "stats"}),
     "isolation": frozenset({"core"}),
+    "prices": frozenset({"core"}),
     **dict.fromkeys(("cli", "multi_runner", "batch_runner"), FRONT),
     "__main__": FRONT | {"cli"},
 }

@@ -370,6 +370,7 @@ def test_broken_dataset_is_named_with_its_line(lines: tuple[str, ...], said: str
         ("--models baseline/random,baseline/random@a --dataset warmup", "after @ come settings"),
         ("--model llama_cpp/none.gguf --dataset warmup", "there is no file 'none.gguf'"),
         ("--models baseline/random,baseline/random --dataset warmup --repeats 0", "Invalid value for '--repeats'"),
+        ("--model baseline/random@temprature=0 --dataset warmup", "did you mean 'temperature'"),
         ("frobnicate", "Got unexpected extra argument"),
     ],
 )
@@ -538,6 +539,15 @@ def test_keys_may_come_from_an_env_file(tmp_path: Path, server: FakeServer) -> N
 
     assert done.returncode == 0
     assert len(server.ledger) == 2
+
+
+def test_setting_the_provider_has_no_word_for_is_refused_before_the_run(tmp_path: Path, server: FakeServer) -> None:
+    line = "--model claude-3-opus@seed=1 --dataset warmup"
+    done = run(*line.split(), cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 1
+    assert "the provider 'anthropic' cannot take 'seed'" in done.stderr
+    assert server.ledger == []
 
 
 def test_settings_not_given_are_not_sent_and_given_ones_are(tmp_path: Path, server: FakeServer) -> None:

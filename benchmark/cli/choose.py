@@ -61,6 +61,8 @@ def with_settings(model: ModelRef, settings: Mapping[str, Any]) -> ModelRef:
     _, _, variant = model.label.partition("@")
     own = {pair.partition("=")[0].replace("effort", "reasoning_effort") for pair in variant.split(",") if pair}
     asked = {k: v for k, v in settings.items() if v is not None and k not in own}
+    if "seed" in provider_class(model.provider).unsupported:
+        asked.pop("seed", None)  # It still seeds the order of choices.
     return replace(model, settings={**model.settings, **asked})
 
 

@@ -22,7 +22,8 @@ from benchmark.core.errors import StoreError, UsageError
 from benchmark.core.model import ModelRef
 from benchmark.core.run import RunSpec
 from benchmark.pipeline import TRIALS_CSV, Plan, Stop, loop_factory, make_plan, read_summary, run_plan, write_reports
-from benchmark.registry import Catalog
+from benchmark.prices import with_price
+from benchmark.registry import Catalog, check_settings
 from benchmark.report.summary import Summary, exit_code, worst_samples
 from benchmark.report.tabular import summary_data
 from benchmark.store.folder import find_run, new_run_folder
@@ -180,7 +181,9 @@ def checked_models(flags: Flags, console: Console) -> tuple[ModelRef, ...] | Non
     if problems(checks):
         _explain(checks, catalog, config, console)
         return None
-    refs = tuple(with_settings(check.ref, flags.settings) for check in checks if check.ref)
+    refs = tuple(with_price(with_settings(check.ref, flags.settings)) for check in checks if check.ref)
+    for ref in refs:
+        check_settings(ref)
     _caveat_unequal_settings(refs, console)
     return refs
 

@@ -160,6 +160,8 @@ class Reply(Record, frozen=True, kw_only=True):
     """The name the server says it answered with."""
     model_seconds: float | None = None
     """The server's own time for this answer, loading left out, where it tells."""
+    first_token_seconds: float | None = None
+    """From sending to the first piece of a streamed answer."""
     logprobs: tuple[TokenLogprob, ...] = ()
     parts: tuple[Part, ...] = ()
     """Text and reasoning in the provider's order, only where it wants its reasoning back unchanged."""

@@ -38,6 +38,8 @@ class Provider(Protocol):
     url_variables: ClassVar[tuple[str, ...]]
     local: ClassVar[bool]
     reference: ClassVar[bool]
+    unsupported: ClassVar[frozenset[str]]
+    """Settings and abilities its requests have no word for."""
 
     def __init__(self, endpoint: Endpoint) -> None: ...
 

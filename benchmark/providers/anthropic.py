@@ -32,7 +32,7 @@ class Anthropic(HttpProvider):
 
     async def generate(self, request: Request) -> Reply:
         """Ask for one message."""
-        return messages.decode(await self.post("/v1/messages", messages.encode(request)))
+        return await self.ask("/v1/messages", messages.encode(request), messages, stream=request.stream)
 
     async def list_models(self) -> Sequence[str]:
         """Names of the models the account may use."""

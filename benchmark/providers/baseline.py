@@ -24,6 +24,7 @@ class Baseline:
     url_variables: ClassVar[tuple[str, ...]] = ()
     local: ClassVar[bool] = True
     reference: ClassVar[bool] = True
+    unsupported: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, endpoint: Endpoint) -> None:
         del endpoint

@@ -33,8 +33,9 @@ class Google(HttpProvider):
 
     async def generate(self, request: Request) -> Reply:
         """Ask for one answer."""
-        path = f"/v1beta/models/{quote(request.model, safe='')}:generateContent"
-        return gemini.decode(await self.post(path, gemini.encode(request)))
+        action = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
+        path = f"/v1beta/models/{quote(request.model, safe='')}:{action}"
+        return await self.ask(path, gemini.encode(request), gemini, stream=request.stream)
 
     async def list_models(self) -> Sequence[str]:
         """Names of the models that can generate text."""

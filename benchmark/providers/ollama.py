@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from benchmark.core.errors import FailureKind, ProviderError
 from benchmark.core.message import Reply
-from benchmark.core.model import Request
+from benchmark.core.model import ModelRef, Request
 from benchmark.core.protocols import Endpoint
 from benchmark.providers.http import HttpProvider
 from benchmark.wire import ollama
+
+_BRIM = 0.98
+_LETTERS_PER_TOKEN_AT_MOST = 8
+_LETTERS_PER_TOKEN_AT_LEAST = 3
 
 
 class Ollama(HttpProvider):
@@ -31,8 +36,33 @@ class Ollama(HttpProvider):
 
     async def generate(self, request: Request) -> Reply:
         """Ask for one answer."""
-        return ollama.decode(await self.post("/api/chat", ollama.encode(request)))
+        body = ollama.encode(request)
+        reply = await self.ask("/api/chat", body, ollama, stream=request.stream)
+        refuse_truncated(request, reply, body["options"]["num_ctx"])
+        return reply
+
+    async def open(self, model: ModelRef) -> None:
+        """Have the weights loaded, with the context the questions will have, so that no answer pays for it."""
+        await super().open(model)
+        await self.post("/api/chat", ollama.encode(Request(model=model.name, messages=(), settings=model.settings)))
 
     async def list_models(self) -> Sequence[str]:
         """Names of the installed models that can chat."""
         return ollama.decode_tags(await self.get("/api/tags"))
+
+
+def refuse_truncated(request: Request, reply: Reply, context_tokens: int) -> None:
+    """Ollama cuts a prompt that is too long and answers what is left, behind a good status: that is no answer.
+
+    A prompt that fills the context to the brim was cut (or has no room for an answer); so was one of which fewer
+    tokens were read than its letters can make, where it may not have fitted.
+    """
+    read = reply.usage.input_tokens if reply.usage else 0
+    letters = sum(len(message.text) for message in request.messages)
+    filled = read >= context_tokens * _BRIM
+    shortened = 0 < read < letters / _LETTERS_PER_TOKEN_AT_MOST and letters / _LETTERS_PER_TOKEN_AT_LEAST > context_tokens
+    if filled or shortened:
+        raise ProviderError(
+            f"the prompt was cut to {read} tokens by a context of {context_tokens}; give it more with @num_ctx=N",
+            kind=FailureKind.CONTEXT_LENGTH,
+        )

@@ -35,7 +35,8 @@ class OpenAI(HttpProvider):
         """Ask for one chat completion."""
         # Only OpenAI itself knows (and for its newer models insists on) the newer name.
         limit_name = "max_completion_tokens" if self.base_url == self.default_url else "max_tokens"
-        return chat.decode(await self.post("/chat/completions", chat.encode(request, limit_name=limit_name)))
+        body = chat.encode(request, limit_name=limit_name)
+        return await self.ask("/chat/completions", body, chat, stream=request.stream)
 
     async def list_models(self) -> Sequence[str]:
         """Names of the models the server offers."""

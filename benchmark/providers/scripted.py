@@ -44,6 +44,7 @@ class Scripted:
     url_variables: ClassVar[tuple[str, ...]] = ()
     local: ClassVar[bool] = False
     reference: ClassVar[bool] = False
+    unsupported: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, endpoint: Endpoint) -> None:
         del endpoint

@@ -2,7 +2,7 @@
 
 A general client costs more than everything else we do for an answer, some 0.1 ms of CPU; this one does the little
 that asking a model takes, and takes a fifth of that. It never follows a redirect (a key goes to the host it was
-given for and to no other), never retries, and leaves deadlines to its caller.
+given for and to no other), sends nothing twice that a server may have seen, and leaves deadlines to its caller.
 """
 
 from __future__ import annotations
@@ -39,6 +39,10 @@ class TransportError(Exception):
     """The server could not be reached, or what came back is not HTTP."""
 
 
+class StaleConnection(TransportError):
+    """A connection used before was closed just as it was used again: the server never saw the request."""
+
+
 class BodyTooLarge(TransportError):
     """The answer is larger than any answer can be."""
 
@@ -65,10 +69,17 @@ class Transport:
 
     async def request(self, method: str, path: str, body: bytes = b"", *, sink: Sink | None = None) -> Response:
         """Send a request and wait for the whole answer; the body of a good one goes to the sink if there is one."""
-        connection = self._fresh() or await self._connect()
+        message = self._message(method, path, body)
+        connection = self._fresh()
+        if connection is not None:
+            with contextlib.suppress(StaleConnection):
+                return await self._exchange(connection, message, sink)
+        return await self._exchange(await self._connect(), message, sink)
+
+    async def _exchange(self, connection: _Connection, message: bytes, sink: Sink | None) -> Response:
         self._busy.add(connection)
         try:
-            return await connection.exchange(self._message(method, path, body), sink)
+            return await connection.exchange(message, sink)
         finally:
             self._busy.discard(connection)
             if connection.reusable:
@@ -143,6 +154,7 @@ class _Connection(asyncio.Protocol):
         self._ends_with_connection = False
         self._inflate: Any = None
         self._connecting = False
+        self._heard = False
 
     async def exchange(self, message: bytes, sink: Sink | None, *, connecting: bool = False) -> Response:
         """Send a message and wait for its answer."""
@@ -172,6 +184,7 @@ class _Connection(asyncio.Protocol):
         self._response = Response()
         self._body.clear()
         self._received = self._head_bytes = 0
+        self._heard = False
         self._ends_with_connection = False
         self._inflate = None
 
@@ -193,6 +206,7 @@ class _Connection(asyncio.Protocol):
         if self._waiter is None or self._waiter.done():
             self.abort()
             return
+        self._heard = True
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -209,6 +223,8 @@ class _Connection(asyncio.Protocol):
             return
         if self._ends_with_connection and error is None:
             self.on_message_complete()
+        elif self.used_at and not self._heard:
+            self._fail(StaleConnection("the server closed the connection"))
         else:
             reason = f": {error}" if error else ""
             self._fail(TransportError(f"the connection was closed before the answer was complete{reason}"))

@@ -158,6 +158,16 @@ async def test_connection_the_server_closes_is_not_used_again() -> None:
     assert peer.connections == 2
 
 
+async def test_connection_closed_while_idle_is_replaced_without_a_word() -> None:
+    """The server never saw the request on the old one; on a new one it is sent once."""
+    peer = Peer(answer(b"1"), close_after=True)
+    async with reaching(peer) as client:
+        assert (await client.request("POST", "/")).body == b"1"
+        peer.answers.append(answer(b"2"))
+        assert (await client.request("POST", "/")).body == b"2"
+    assert (peer.connections, len(peer.requests)) == (2, 2)
+
+
 async def test_cancelled_request_leaves_no_connection_behind() -> None:
     """The answer to a request that was given up can never be taken for that of another."""
     peer = Peer(b"", answer(b"2"))

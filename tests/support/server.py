@@ -156,6 +156,8 @@ class FakeServer:
 
     async def _ollama(self, request: web.Request) -> web.Response:
         body = await request.json()
+        if not body["messages"]:
+            return web.json_response({"model": body["model"], "message": {"role": "assistant", "content": ""}, "done": True})
         asked = Asked("ollama", body["model"], body["messages"][-1]["content"], body, dict(request.headers))
 
         def reply(text: str) -> dict[str, Any]:

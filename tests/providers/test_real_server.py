@@ -1,0 +1,86 @@
+"""The real llama.cpp, with the real embedded model, takes our requests in three formats."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from benchmark.core.message import Finish, Message, Reply, system, user
+from benchmark.core.model import ModelRef, Request
+from benchmark.core.protocols import Endpoint
+from benchmark.providers.anthropic import Anthropic
+from benchmark.providers.http import HttpProvider
+from benchmark.providers.llama_cpp import EMBEDDED, LlamaCpp
+from benchmark.wire import responses
+
+pytestmark = pytest.mark.needs("embedded")
+QUESTION = (system("You are brief."), user("What is the capital of France?"))
+
+
+@pytest.fixture
+async def embedded() -> AsyncIterator[LlamaCpp]:
+    provider = LlamaCpp(Endpoint(max_connections=1))
+    await provider.open(ModelRef(provider="llama_cpp", name=EMBEDDED, label=EMBEDDED))
+    yield provider
+    await provider.close()
+
+
+def _request(messages: tuple[Message, ...] = QUESTION, *, stream: bool, max_tokens: int = 24) -> Request:
+    settings = {"temperature": 0.0, "max_tokens": max_tokens}
+    return Request(model=EMBEDDED, messages=messages, settings=settings, stream=stream)
+
+
+def _endpoint(embedded: LlamaCpp) -> tuple[str, str]:
+    client = embedded._clients[EMBEDDED]
+    return client.base_url.removesuffix("/v1"), client._endpoint.api_key
+
+
+def _check(whole: Reply, streamed: Reply) -> None:
+    assert whole.text == streamed.text
+    assert whole.text.strip()
+    assert whole.usage is not None
+    assert streamed.usage is not None
+    assert whole.usage.output_tokens == streamed.usage.output_tokens > 0
+    assert whole.finish == streamed.finish
+    assert streamed.first_token_seconds is not None
+    assert streamed.first_token_seconds > 0
+
+
+async def test_chat_whole_and_streamed(embedded: LlamaCpp) -> None:
+    whole = await embedded.generate(_request(stream=False))
+    _check(whole, await embedded.generate(_request(stream=True)))
+    cut = await embedded.generate(_request(stream=True, max_tokens=2))
+    assert cut.finish is Finish.LENGTH
+
+
+async def test_messages_whole_and_streamed(embedded: LlamaCpp) -> None:
+    url, key = _endpoint(embedded)
+
+    class WithBearer(Anthropic):
+        def headers(self) -> dict[str, str]:
+            return super().headers() | {"Authorization": f"Bearer {key}"}
+
+    provider = WithBearer(Endpoint(base_url=url, api_key=key))
+    try:
+        _check(await provider.generate(_request(stream=False)), await provider.generate(_request(stream=True)))
+    finally:
+        await provider.close()
+
+
+async def test_responses_whole_and_streamed(embedded: LlamaCpp) -> None:
+    url, key = _endpoint(embedded)
+
+    class Responses(HttpProvider):
+        def headers(self) -> dict[str, str]:
+            return {"Authorization": f"Bearer {key}"}
+
+    provider = Responses(Endpoint(base_url=url, api_key=key))
+    try:
+        got = [
+            await provider.ask("/v1/responses", responses.encode(_request(stream=stream)), responses, stream=stream)
+            for stream in (False, True)
+        ]
+        _check(*got)
+    finally:
+        await provider.close()
