@@ -76,7 +76,7 @@ def test_killed_twenty_times_ends_as_if_never_killed(tmp_path: Path) -> None:
             arguments = "--resume killed" if (tmp_path / "killed" / "run.sqlite").exists() else f"{line} --output killed"
             process = _start(arguments, tmp_path, told, server.environment())
             _wait_until_asking(server, asked, process)
-            time.sleep(chance.uniform(0.0, 0.12))
+            time.sleep(chance.uniform(0.0, 0.3))
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             kills += 1

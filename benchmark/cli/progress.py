@@ -201,12 +201,11 @@ class JsonLines:
     def watch(self, event: Event) -> None:
         """Print the event."""
         self.say(_event_data(event))
-        if not isinstance(event, TrialFinished):
-            sys.stdout.flush()
 
     def say(self, data: dict[str, Any]) -> None:
         """Print one object."""
         sys.stdout.buffer.write(msgspec.json.encode(data) + b"\n")
+        sys.stdout.buffer.flush()
 
 
 class Silent:

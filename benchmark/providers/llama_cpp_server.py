@@ -9,17 +9,25 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import threading
 
 
 def main() -> None:
     """Serve until standard input closes: that happens even when the parent was killed."""
     options = _parser().parse_args()
+    watcher = threading.Thread(target=_leave_with_parent, daemon=True)
+    watcher.start()
     try:
         server = _serve(options)
     except (RuntimeError, ValueError, OSError) as error:
         _say(f"failed {error}")
         sys.exit(1)
     _say(f"listening {server.listening_address}")
+    watcher.join()
+
+
+def _leave_with_parent() -> None:
+    """Watched from the first moment: loading large weights takes long, and nobody may be left to use them."""
     sys.stdin.buffer.read()
     # llama.cpp's threads outlive an ordinary exit for seconds; there is nothing here to clean up.
     os._exit(0)
