@@ -69,14 +69,14 @@ def test_killed_twenty_times_ends_as_if_never_killed(tmp_path: Path) -> None:
     line = "--model openai/fake --dataset d.jsonl --max-connections 8"
     kills = 0
     asked_again: list[str] = []
-    with FakeServer(latency_s=0.04) as server:
+    with FakeServer(latency_s=0.08) as server:
         while kills < KILLS:
             known = set(_reported(told))
             asked = len(server.ledger)
             arguments = "--resume killed" if (tmp_path / "killed" / "run.sqlite").exists() else f"{line} --output killed"
             process = _start(arguments, tmp_path, told, server.environment())
             _wait_until_asking(server, asked, process)
-            time.sleep(chance.uniform(0.0, 0.3))
+            time.sleep(chance.uniform(0.0, 0.25))
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             kills += 1
