@@ -172,6 +172,18 @@ class Reply(Record, frozen=True, kw_only=True):
         return Message(role="assistant", parts=parts, tool_calls=self.tool_calls)
 
 
+class Likelihood(Record, frozen=True, kw_only=True):
+    """How likely a model finds a continuation, token by token."""
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+
+    @property
+    def total(self) -> float:
+        """The continuation's log-probability."""
+        return sum(self.logprobs)
+
+
 class TextDelta(Record, frozen=True):
     """A streamed piece of the answer."""
 

