@@ -13,13 +13,13 @@ from benchmark.core.record import Record
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-class TextPart(Record, frozen=True):
+class TextPart(Record, frozen=True, tag="text"):
     """A piece of text in a message."""
 
     text: str
 
 
-class ImagePart(Record, frozen=True, kw_only=True):
+class ImagePart(Record, frozen=True, kw_only=True, tag="image"):
     """An image in a message, as bytes or by address."""
 
     media_type: str
@@ -27,7 +27,7 @@ class ImagePart(Record, frozen=True, kw_only=True):
     url: str = ""
 
 
-class ThinkingPart(Record, frozen=True, kw_only=True):
+class ThinkingPart(Record, frozen=True, kw_only=True, tag="thinking"):
     """Reasoning in an assistant's turn, as its provider wants it back when the conversation goes on."""
 
     text: str = ""
@@ -160,6 +160,8 @@ class Reply(Record, frozen=True, kw_only=True):
     """The name the server says it answered with."""
     model_seconds: float | None = None
     """The server's own time for this answer, loading left out, where it tells."""
+    cached: bool = False
+    """Taken from an earlier run: it cost nothing now and says nothing about speed."""
     first_token_seconds: float | None = None
     """From sending to the first piece of a streamed answer."""
     logprobs: tuple[TokenLogprob, ...] = ()

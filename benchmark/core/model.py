@@ -84,5 +84,7 @@ class Request(Record, frozen=True, kw_only=True):
     stream: bool = False
     options: tuple[str, ...] = ()
     """Labels a right answer must be one of. Only baselines read them; no model is sent them."""
+    repeat: int = 0
+    """The how-manieth time this is asked, from 0."""
     nonce: str = ""
     """The trial's identity, so that a random baseline is random and yet repeatable."""

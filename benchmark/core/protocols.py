@@ -29,6 +29,14 @@ class Endpoint:
         return f"Endpoint(base_url={self.base_url!r})"
 
 
+class Generates(Protocol):
+    """Answers requests: a provider, or something that stands before one."""
+
+    async def generate(self, request: Request) -> Reply:
+        """Answer one request, or raise ProviderError."""
+        ...
+
+
 class Provider(Protocol):
     """Serves models. One instance is opened per run and endpoint, and closed at its end."""
 
