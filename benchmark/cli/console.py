@@ -245,10 +245,23 @@ def _facts(model: ModelSummary, dataset: str) -> list[tuple[str, str]]:
         facts.append(("Not asked", f"{model.not_asked} ({model.message or model.state})"))
     facts += [
         ("Time", f"{_duration(model.seconds)}, {model.per_second:.1f} samples/s"),
+        *_speed(model),
         ("Tokens", f"{model.input_tokens:,} in, {model.output_tokens:,} out"),
         ("Cost", _cost(model)),
     ]
     return facts
+
+
+def _speed(model: ModelSummary) -> list[tuple[str, str]]:
+    found = model.latency
+    if found is None:
+        return []
+    words = f"{found.p50_s:.2f} s median, {found.p95_s:.2f} s p95, {found.p99_s:.2f} s p99"
+    if found.first_token_p50_s is not None:
+        words += f"; first token {found.first_token_p50_s:.2f} s"
+    if found.tokens_per_s is not None:
+        words += f"; {found.tokens_per_s:.0f} tokens/s"
+    return [("Answers in", words)]
 
 
 def _cost(model: ModelSummary) -> str:

@@ -67,6 +67,8 @@ class Output(Record, frozen=True, kw_only=True):
     timing: Timing = msgspec.field(default_factory=Timing)
     attempts: int = 1
     """Model calls sent, failed ones included."""
+    cached: bool = False
+    """Every reply was remembered from an earlier run: it counts neither in cost nor in speed."""
 
 
 class Score(Record, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from typing import Any
 from benchmark.core.events import ModelState
 from benchmark.core.model import ModelRef
 from benchmark.core.run import RunInfo
-from benchmark.stats.intervals import wilson
+from benchmark.stats.intervals import percentile, wilson
 from benchmark.stats.paired import exact_sign_test
 from benchmark.store.reader import StoreReader
 
@@ -26,6 +26,18 @@ class CategorySummary:
     name: str
     score: float
     n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """How fast a model answered; waits and remembered answers are not in it."""
+
+    p50_s: float
+    p95_s: float
+    p99_s: float
+    first_token_p50_s: float | None
+    """None when answers were not streamed."""
+    tokens_per_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +74,7 @@ class ModelSummary:
     output_tokens: int = 0
     cost_usd: float | None = None
     categories: tuple[CategorySummary, ...] = ()
+    latency: Latency | None = None
 
     @property
     def answered(self) -> int:
@@ -144,11 +157,12 @@ def summarise(reader: StoreReader) -> Summary:
 def worst_samples(reader: StoreReader, label: str, limit: int = _WORST) -> list[WrongSample]:
     """A few samples the model did not get right, those of its weakest categories first."""
     rows = reader.rows(
-        "SELECT t.sample, s.prompt, s.target, coalesce(t.answer, t.text, ''), t.outcome FROM trials t"
-        " JOIN samples s ON s.asked = t.asked JOIN models m ON m.model = t.model"
-        f" WHERE {_CURRENT} AND m.label = ? AND t.outcome <> 'failed' AND coalesce(t.score, 0) < 1"
-        " ORDER BY (SELECT avg(coalesce(o.score, 0)) FROM trials o WHERE o.model = t.model AND o.category = t.category),"
-        " t.rowid LIMIT ?",
+        "WITH own AS (SELECT t.rowid AS place, t.* FROM trials t JOIN models m ON m.model = t.model"
+        f" WHERE {_CURRENT} AND m.label = ? AND t.outcome <> 'failed'),"
+        " kinds AS (SELECT category, avg(coalesce(score, 0)) AS mean FROM own GROUP BY category)"
+        " SELECT own.sample, s.prompt, s.target, coalesce(own.answer, own.text, ''), own.outcome FROM own"
+        " JOIN kinds ON kinds.category = own.category JOIN samples s ON s.asked = own.asked"
+        " WHERE coalesce(own.score, 0) < 1 ORDER BY kinds.mean, own.place LIMIT ?",
         label,
         limit,
     )
@@ -172,6 +186,7 @@ def _model_summary(reader: StoreReader, number: int, model: ModelRef) -> ModelSu
         low=low,
         high=high,
         categories=categories,
+        latency=_latency(reader, number),
         **_counts(reader, number),
         **_ending(reader, number),
         **_spent(reader, number),
@@ -225,6 +240,27 @@ def _spent(reader: StoreReader, number: int) -> dict[str, Any]:
         "cost_usd": cost if all_priced else None,
         "model_seconds": seconds,
     }
+
+
+def _latency(reader: StoreReader, number: int) -> Latency | None:
+    """Percentiles by nearest rank: each is a time that was really measured."""
+    query = (
+        "SELECT model_s, first_token_s, output_tokens FROM trials"
+        f" WHERE {_CURRENT} AND model = ? AND outcome <> 'failed' AND NOT cached AND model_s > 0 ORDER BY model_s"
+    )
+    rows = list(reader.rows(query, number))
+    if not rows:
+        return None
+    times = [row[0] for row in rows]
+    first = sorted(row[1] for row in rows if row[1] is not None)
+    counted = [(row[2], row[0]) for row in rows if row[2]]
+    return Latency(
+        p50_s=percentile(times, 50),
+        p95_s=percentile(times, 95),
+        p99_s=percentile(times, 99),
+        first_token_p50_s=percentile(first, 50) if first else None,
+        tokens_per_s=sum(tokens for tokens, _ in counted) / sum(s for _, s in counted) if counted else None,
+    )
 
 
 def _categories(reader: StoreReader, number: int) -> tuple[CategorySummary, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 Z_95 = 1.959963984540054
 
@@ -18,3 +19,9 @@ def wilson(mean: float, n: int, z: float = Z_95) -> tuple[float, float]:
     low = 0.0 if mean <= 0 else max(0.0, centre - half)
     high = 1.0 if mean >= 1 else min(1.0, centre + half)
     return low, high
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """The smallest of the ordered values that at least so many percent do not exceed."""
+    rank = math.ceil(percent / 100 * len(ordered))
+    return ordered[max(rank, 1) - 1]

@@ -17,7 +17,7 @@ TRIAL_COLUMNS = (
     *("id", "model", "asked", "sample", "category", "repeat", "agent", "outcome", "score", "answer", "because"),
     *("text", "thinking", "scores", "failure_kind", "failure"),
     *("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_usd"),
-    *("model_s", "first_token_s", "queue_s", "retry_s", "attempts", "finished_at"),
+    *("model_s", "first_token_s", "queue_s", "retry_s", "attempts", "finished_at", "cached"),
 )
 INSERT_TRIALS = f"INSERT OR IGNORE INTO trials ({', '.join(TRIAL_COLUMNS)}) VALUES "
 INSERT_SAMPLES = "INSERT OR IGNORE INTO samples VALUES "
@@ -46,7 +46,7 @@ def trial_row(result: TrialResult, model: int, redact: Redact) -> tuple[Any, ...
         spent = (*tokens, timing.model_s, timing.first_token_s, timing.queue_s, timing.retry_s, output.attempts)
     scores = _ENCODER.encode(result.scores).decode() if len(result.scores) > 1 else None
     failed = (None, None) if failure is None else (failure.kind.value, _safe(redact(failure.message)))
-    tail = (result.finished_at.isoformat(timespec="milliseconds"),)
+    tail = (result.finished_at.isoformat(timespec="milliseconds"), output is not None and output.cached)
     return (*head, trial.repeat, trial.agent, result.outcome.value, *judged, *said, scores, *failed, *spent, *tail)
 
 

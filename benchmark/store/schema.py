@@ -23,7 +23,7 @@ MIGRATIONS: tuple[str, ...] = (
         text TEXT, thinking TEXT, scores TEXT, failure_kind TEXT, failure TEXT,
         input_tokens INTEGER, cached_tokens INTEGER, output_tokens INTEGER, reasoning_tokens INTEGER, cost_usd REAL,
         model_s REAL, first_token_s REAL, queue_s REAL, retry_s REAL, attempts INTEGER NOT NULL,
-        finished_at TEXT NOT NULL, superseded INTEGER NOT NULL DEFAULT 0
+        finished_at TEXT NOT NULL, cached INTEGER NOT NULL DEFAULT 0, superseded INTEGER NOT NULL DEFAULT 0
     );
     -- A failed trial that was asked again keeps its row, for what it cost; only one row counts as its result.
     CREATE UNIQUE INDEX one_result_per_trial ON trials (id) WHERE superseded = 0;
