@@ -45,6 +45,6 @@ def _dollars(plan: Plan, model: ModelRef) -> float:
     made = sum(_CHOICE_TOKENS if sample.choices else _TEXT_TOKENS for sample in samples) / len(samples)
     if "reasoning_effort" in model.settings:
         made += _THOUGHT_TOKENS
-    made = min(made, model.settings.get("max_tokens", made))
+    made = min(made, float(model.settings.get("max_tokens", made)))
     per_trial = (sent * model.price.input_usd + made * model.price.output_usd) / 1e6
     return per_trial * plan.trials_per_model
