@@ -11,6 +11,7 @@ from benchmark.core.run import RetryPolicy
 from benchmark.engine.call import Caller, Meter
 from benchmark.engine.deadlines import Deadlines
 from benchmark.engine.stop import Interrupted, Stop
+from benchmark.engine.traffic import Account, Gate
 
 REQUEST = Request(model="m", messages=(user("Hi"),))
 HELLO = Reply(text="Hello")
@@ -37,11 +38,13 @@ def caller_of(clock, fake_provider):
 
     def _caller_of(*replies, **policy):
         told = []
+        stop = NoPause(clock)
         caller = Caller(
             provider=fake_provider(*replies),
             clock=clock,
             deadlines=Deadlines(clock),
-            stop=NoPause(clock),
+            stop=stop,
+            gate=Gate(account=Account(clock.monotonic), stop=stop, awake=clock.monotonic, tell=lambda *_: None),
             policy=RetryPolicy(**policy),
             request_timeout_s=10.0,
             on_wait=lambda reason, seconds: told.append((reason, seconds)),
