@@ -36,6 +36,7 @@ _HOPELESS = 20
 """So many trials failing one after another, each tried as often as it may be, mean that nobody is there."""
 _TELL_EVERY_S = 1.0
 """A model says that it waits no more often than this."""
+_NO_TIME_S = 1e-3
 _LARGEST_BACKLOG = 500
 """Events not yet taken; workers pause above it, so that a slow disk cannot fill the memory."""
 
@@ -229,12 +230,13 @@ class _Engine:
         try:
             async with slots:
                 started = self.clock.monotonic()
-                if self.stop.draining:
-                    raise Interrupted
+                self._check_before_start()
                 self.mailbox.put(ModelStarted(model=lane.model.label, position=position, models=lanes, trials=lane.count))
                 await self._within_timeout(lane, progress)
         except (asyncio.CancelledError, Interrupted):
             progress.state, progress.message = ModelState.INTERRUPTED, "stopped on request; --resume goes on from here"
+        except LaneOver as over:
+            progress.end(over.state, str(over))
         except BenchmarkError as error:
             progress.state, progress.message = ModelState.FAILED, str(error)
         except Exception as error:
@@ -250,6 +252,13 @@ class _Engine:
                 done=progress.done,
             )
         )
+
+    def _check_before_start(self) -> None:
+        if self.stop.draining:
+            raise Interrupted
+        seconds, state, message = self._time_left()
+        if seconds <= _NO_TIME_S:
+            raise LaneOver(state, message)
 
     async def _within_timeout(self, lane: Lane, progress: _Progress) -> None:
         """Serve the lane for no longer than the model may take, and the run as a whole."""
