@@ -119,8 +119,8 @@ def test_a_cost_budget_stops_cleanly_and_more_of_it_goes_on(tmp_path: Path) -> N
         line = "--model priced --dataset truthfulness --output r --max-cost 0.05"
         first = run(*line.split(), cwd=tmp_path, **server.environment())
         asked = len(server.ledger)
-        same = run(*"--resume r --max-cost 0.05".split(), cwd=tmp_path, **server.environment())
-        more = run(*"--resume r --max-cost 1 --json".split(), cwd=tmp_path, **server.environment())
+        same = run(*["--resume", "r", "--max-cost", "0.05"], cwd=tmp_path, **server.environment())
+        more = run(*["--resume", "r", "--max-cost", "1", "--json"], cwd=tmp_path, **server.environment())
 
     assert (first.returncode, same.returncode, more.returncode) == (2, 2, 0), first.stdout + more.stderr
     assert 0.8 * 0.05 < asked * PRICE_OF_ANSWER <= 0.05

@@ -6,7 +6,6 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
 
 from benchmark.core.clock import Clock
 from benchmark.core.errors import FailureKind, ProviderError
@@ -48,20 +47,18 @@ class Caller:
 
     async def call_with_retries(self, request: Request, meter: Meter) -> Reply:
         """Call until it works, cannot work, or was tried often enough."""
-        waited = 0.0
-        failures: list[str] = []
-        for attempt in count(1):
+        tries = _Tries(answers=self.gate.answers)
+        while True:
             started, queued = self.clock.monotonic(), meter.queue_s
             try:
                 return await self.call_within_limits(request, meter)
             except ProviderError as error:
-                self._give_up_on_the_same(error, failures)
-                wait = self._wait_or_raise(error, attempt, waited)
-                self.on_wait(f"{error.kind.replace('_', ' ')}: {error}", wait)
+                tries.count(error, self.gate.answers)
+                wait = self._wait_or_raise(error, tries)
+                self.on_wait(_reason(error), wait)
                 await self.stop.pause(wait)
-                waited += wait
+                tries.waited_s += wait
                 meter.retry_s += self.clock.monotonic() - started - (meter.queue_s - queued)
-        raise AssertionError("unreachable: count() does not end")
 
     async def call_within_limits(self, request: Request, meter: Meter) -> Reply:
         """Call once there is room: in the budget, in the declared limits, in the account."""
@@ -97,26 +94,19 @@ class Caller:
         finally:
             meter.queue_s += self.clock.monotonic() - started
 
-    def _give_up_on_the_same(self, error: ProviderError, failures: list[str]) -> None:
-        """A failure that comes again word for word, whatever its numbers, will come once more."""
-        mask = _DIGITS.sub("#", f"{error.kind}: {error}")
-        if failures and failures[-1] != mask:
-            failures.clear()
-        failures.append(mask)
-        if error.kind.retryable and len(failures) >= self.policy.same_failures:
-            message = f"{error} (the same failure {len(failures)} times running)"
-            raise ProviderError(message, kind=error.kind, retry_after=error.retry_after, status=error.status) from error
-
-    def _wait_or_raise(self, error: ProviderError, attempts: int, waited: float) -> float:
+    def _wait_or_raise(self, error: ProviderError, tries: _Tries) -> float:
         """How long to wait before the next attempt; the error itself when there is to be none."""
-        if not error.kind.retryable or attempts >= self.policy.max_attempts:
+        if not error.kind.retryable or tries.counted >= self.policy.max_attempts:
             raise error
-        left = self.policy.max_wait_s - waited
+        if tries.same >= self.policy.same_failures:
+            message = f"{error} (the same failure {tries.same} times running)"
+            raise ProviderError(message, kind=error.kind, retry_after=error.retry_after, status=error.status) from error
+        left = self.policy.max_wait_s - tries.waited_s
         if (error.retry_after or 0.0) > left:
             # Longer than any call may wait: nothing is gained by asking for the next sample meanwhile.
-            self.gate.park(error.retry_after or 0.0, f"{error.kind.replace('_', ' ')}: {error}")
+            self.gate.park(error.retry_after or 0.0, _reason(error))
             raise error
-        wait = self.wait_before_retry(error, attempts)
+        wait = self.wait_before_retry(error, tries.made)
         if wait > left:
             raise error
         return wait
@@ -125,3 +115,35 @@ class Caller:
         """Full jitter under an exponential ceiling, never less than the server asks for."""
         ceiling = min(self.policy.longest_wait_s, self.policy.first_wait_s * 2.0 ** min(attempts - 1, 32))
         return max(error.retry_after or 0.0, self.random.uniform(0.0, ceiling))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Tries:
+    """What the failed attempts of one call have come to."""
+
+    answers: int
+    """Answers the model had given when the last attempt failed."""
+    made: int = 0
+    counted: int = 0
+    """All but those that were only out of turn: told to slow down while others were answered."""
+    same: int = 0
+    """How often running the last failure has come, whatever its numbers."""
+    last: str = ""
+    waited_s: float = 0.0
+
+    def count(self, error: ProviderError, answers: int) -> None:
+        """Take note of a failed attempt."""
+        self.made += 1
+        out_of_turn = error.kind is FailureKind.RATE_LIMIT and answers > self.answers
+        self.answers = answers
+        if out_of_turn:
+            self.same = 0
+            return
+        self.counted += 1
+        masked = _DIGITS.sub("#", f"{error.kind}: {error}")
+        self.same = self.same + 1 if masked == self.last else 1
+        self.last = masked
+
+
+def _reason(error: ProviderError) -> str:
+    return f"{error.kind.replace('_', ' ')}: {error}"

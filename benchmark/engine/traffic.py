@@ -176,6 +176,8 @@ class Gate:
     purse: Purse | None = None
     ends_at: float = math.inf
     """When the model's time is over, in seconds awake."""
+    answers: int = 0
+    """Answers so far."""
     breaker: Breaker = field(init=False)
     _over: tuple[ModelState, str] | None = None
     _parked: tuple[float, str] | None = None
@@ -209,6 +211,7 @@ class Gate:
 
     def answered(self, ticket: Ticket, usage: Usage | None) -> None:
         """The server answered."""
+        self.answers += 1
         self.account.leave()
         self.account.answered()
         self.breaker.answered()

@@ -207,3 +207,17 @@ def test_no_errors_make_a_call_wait_longer_than_it_may(errors, attempts, budget,
     for number, (error, wait) in enumerate(zip(errors, stop.waits, strict=False)):
         assert (error.retry_after or 0.0) <= wait <= max(error.retry_after or 0.0, min(longest, 2.0**number))
         assert error.kind.retryable
+
+
+async def test_a_rate_limit_while_others_are_answered_is_no_failed_attempt(caller_of):
+    """It was only not our turn; the waits grow all the same."""
+    caller, _ = caller_of(*[RateLimitError("slow") for _ in range(20)], HELLO, max_attempts=3)
+    generate = caller.provider.generate
+
+    async def answering_others(request):
+        caller.gate.answers += 1
+        return await generate(request)
+
+    caller.provider.generate = answering_others
+    assert await caller.call_with_retries(REQUEST, Meter()) == HELLO
+    assert caller.provider.calls == 21
