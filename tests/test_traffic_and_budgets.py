@@ -171,3 +171,35 @@ def test_a_model_without_a_price_is_refused_before_anything_is_asked(tmp_path: P
     assert done.returncode == 1
     assert "--max-cost needs the price of 'gpt-4': give it in models_config.yaml" in done.stderr
     assert server.ledger == []
+
+
+def test_limits_of_the_configuration_are_the_models_own(tmp_path: Path) -> None:
+    """Two of a kind, only one of them slow: 60 a minute lets one through at once and the next a second later."""
+    entry = "{name: %s, provider: openai, limits: {rpm: %d}}"
+    (tmp_path / "models_config.yaml").write_text(f"models:\n  - {entry % ('slow', 60)}\n  - {entry % ('quick', 60_000)}\n")
+    with FakeServer() as server:
+        line = "--models slow,quick --dataset warmup --limit 4 --json"
+        done = run(*line.split(), cwd=tmp_path, **server.environment())
+
+    seconds = {e["model"]: e["seconds"] for e in events(done.stdout) if e["event"] == "model_finished"}
+    assert seconds["slow"] >= 2.9
+    assert seconds["quick"] < 1.0
+    assert "rpm limit" in {e["reason"] for e in events(done.stdout) if e["event"] == "waiting"}
+
+
+def test_a_price_given_later_counts_on_resume(tmp_path: Path) -> None:
+    """What was spent before anyone knew the price is counted by its tokens."""
+    bare = PRICED.replace("price: {input: 10, output: 100}, ", "")
+    (tmp_path / "models_config.yaml").write_text(bare)
+    with FakeServer() as server:
+        run(
+            *["--model", "priced", "--dataset", "truthfulness", "--limit", "40", "--output", "r"],
+            cwd=tmp_path,
+            **server.environment(),
+        )
+        (tmp_path / "models_config.yaml").write_text(PRICED)
+        line = "--resume r --model priced --limit 365 --max-cost 0.05"
+        done = run(*line.split(), cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert 0.8 * 0.05 < len(server.ledger) * PRICE_OF_ANSWER <= 0.05
