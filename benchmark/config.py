@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from benchmark.core.errors import BenchmarkError, ConfigError
-from benchmark.core.model import ModelRef, Price
+from benchmark.core.model import Limits, ModelRef, Price
 from benchmark.core.protocols import Endpoint
 from benchmark.registry import Catalog, did_you_mean, make_ref, names, provider_class
 
@@ -47,6 +47,14 @@ class _Price(BaseModel):
     cached: float | None = Field(None, ge=0)
 
 
+class _Limits(BaseModel):
+    """What the account may send to the model in a minute."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    rpm: int | None = Field(None, gt=0)
+    tpm: int | None = Field(None, gt=0)
+
+
 class _Model(BaseModel):
     """One entry under `models`."""
 
@@ -60,6 +68,7 @@ class _Model(BaseModel):
     base_url: str = ""
     context_window: int | None = Field(None, gt=0)
     price: _Price | None = None
+    limits: _Limits = _Limits()
     categories: list[str] = []
     settings: _Settings = _Settings()
 
@@ -283,6 +292,7 @@ def _ref(entry: _Model, place: str) -> ModelRef:
         key_variable=_variable(entry.api_key, place) or base.key_variable,
         context_window=entry.context_window,
         price=Price(input_usd=price.input, output_usd=price.output, cached_usd=price.cached) if price else None,
+        limits=Limits(rpm=entry.limits.rpm, tpm=entry.limits.tpm),
         categories=tuple(entry.categories),
     )
 

@@ -17,6 +17,7 @@ from benchmark.core.protocols import Watcher
 from benchmark.core.run import RunInfo, RunSpec
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Trial, TrialResult
+from benchmark.engine.budget import Amount, worst_usage
 from benchmark.engine.execute import Lane, execute
 from benchmark.engine.plan import Plan, make_plan
 from benchmark.engine.stop import Stop
@@ -55,7 +56,8 @@ async def run_plan(plan: Plan, *, watch: Watcher = ignore, stop: Stop | None = N
     folder = plan.spec.results_dir
     with Store.open(folder, describe(plan, clock or SystemClock())) as store:
         lanes = lanes_of(plan, store)
-        events = store.committed(execute(lanes, plan.spec, stop=stop, clock=clock))
+        spent = spent_before(plan, store)
+        events = store.committed(execute(lanes, plan.spec, stop=stop, clock=clock, already_spent=spent))
         async with contextlib.aclosing(events):  # type: ignore[type-var]
             async for event in events:
                 watch(event)
@@ -73,6 +75,16 @@ def lanes_of(plan: Plan, store: Store) -> list[Lane]:
         )
         for model in plan.spec.models
     ]
+
+
+def spent_before(plan: Plan, store: Store) -> Amount:
+    """What earlier sessions of the run used, at its worst where nobody knows."""
+    spent = Amount()
+    for model in plan.spec.models:
+        used = store.used(model)
+        spent += Amount.of(used.priced, model) + Amount.of(used.unpriced, model)
+        spent += Amount.of(worst_usage(used.unknown_characters, model, used.unknown_attempts), model)
+    return spent
 
 
 def describe(plan: Plan, clock: Clock) -> RunInfo:

@@ -71,7 +71,13 @@ def pace_options(command: Command) -> Command:
     options = (
         click.option("--parallel", is_flag=True, help="Up to 4 models at once."),
         click.option("--max-workers", type=click.IntRange(min=1), help="Models at once with --parallel (default 4)."),
-        click.option("--max-connections", type=click.IntRange(1, 4096), help="Requests in flight per model."),
+        click.option(
+            "--max-connections",
+            type=click.IntRange(1, 4096),
+            help="Requests in flight per model; else one to a local model, to others as many as they take.",
+        ),
+        click.option("--rpm", type=click.IntRange(min=1), metavar="N", help="Requests a minute each model may be sent."),
+        click.option("--tpm", type=click.IntRange(min=1), metavar="N", help="Tokens a minute each model may use."),
         click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Most seconds per model."),
         click.option(
             "--request-timeout",
@@ -95,6 +101,13 @@ def run_options(command: Command) -> Command:
         click.option("--output", type=click.Path(path_type=Path), help="Folder for the results, or a .csv file."),
         click.option("--resume", metavar="ID_OR_PATH", help="Go on with a run; nothing finished is asked again."),
         click.option("--retry-failed", is_flag=True, help="With --resume: ask all failed samples again."),
+        click.option(
+            "--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="Most dollars of the whole run."
+        ),
+        click.option("--max-total-tokens", type=click.IntRange(min=1), metavar="N", help="Most tokens of the whole run."),
+        click.option(
+            "--max-time", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Most seconds, for all models together."
+        ),
         click.option("--allow-failures", type=Percent(), default=0.0, metavar="1%", help="Failed trials that are no fault."),
         click.option("--fail-under", type=click.FloatRange(0, 1), metavar="X", help="Exit 3 if a model scores below X."),
         click.option("--dry-run", is_flag=True, help="Show what would be asked, and ask nothing."),

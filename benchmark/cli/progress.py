@@ -50,6 +50,10 @@ class Count:
     waiting_until: float = 0.0
     ended: str = ""
     seconds: float = 0.0
+    priced: int = 0
+    """Trials whose cost is known."""
+    cost_usd: float = 0.0
+    tokens: int = 0
 
     def rate(self, now: float) -> float:
         """Trials per second so far."""
@@ -60,6 +64,11 @@ class Count:
         """Seconds still to go, once enough is known to say."""
         rate = self.rate(now)
         return None if self.done < _PROJECT_AFTER or rate == 0 else (self.total - self.done) / rate
+
+    @property
+    def projected_usd(self) -> float | None:
+        """What all its trials will have cost, once enough is known to say; None without a price."""
+        return None if self.priced < _PROJECT_AFTER else self.cost_usd / self.priced * self.total
 
 
 @dataclass(slots=True)
@@ -85,6 +94,12 @@ class Counts:
     def _finished(self, result: TrialResult) -> None:
         count = self.models[result.trial.model.label]
         count.done += 1
+        usage = result.output.usage if result.output else None
+        if usage is not None:
+            count.tokens += usage.input_tokens + usage.output_tokens
+            if usage.cost_usd is not None:
+                count.priced += 1
+                count.cost_usd += usage.cost_usd
         if result.outcome is Outcome.FAILED:
             count.failed += 1
         elif result.primary is not None:
@@ -116,6 +131,8 @@ class Live:
         for name, justify in (("", "left"), ("", "left"), ("done", "right"), ("per s", "right"), ("failed", "right")):
             table.add_column(name, justify=justify, no_wrap=True, header_style="dim")  # type: ignore[arg-type]
         table.add_column("left", no_wrap=True, header_style="dim", overflow="ellipsis")
+        if any(count.projected_usd is not None for count in list(self._counts.models.values())):
+            table.add_column("cost in all", justify="right", no_wrap=True, header_style="dim")
         now = self._counts.clock()
         for name, count in list(self._counts.models.items()):
             table.add_row(*_row(name, count, now, wide=self._console.width >= _WIDE))
@@ -138,7 +155,13 @@ def _row(name: str, count: Count, now: float, *, wide: bool) -> tuple[Any, ...]:
         f"{count.rate(now):.1f}",
         failed,
         Text(standing if wide or len(standing) <= 20 else standing[:19] + "…"),
+        *_projection(count),
     )
+
+
+def _projection(count: Count) -> tuple[str, ...]:
+    cost = count.projected_usd
+    return () if cost is None else (f"~${cost:.4f}" if cost < 1 else f"~${cost:,.2f}",)
 
 
 def _standing(count: Count, now: float) -> str:
@@ -186,7 +209,8 @@ class Plain:
         if now < count.waiting_until:
             return _standing(count, now)
         left = count.left(now)
-        return f"{count.rate(now):.1f}/s" + ("" if left is None else f", about {left:.0f} s left")
+        cost = "".join(f", {projected} in all" for projected in _projection(count))
+        return f"{count.rate(now):.1f}/s" + ("" if left is None else f", about {left:.0f} s left") + cost
 
 
 class JsonLines:

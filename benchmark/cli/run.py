@@ -19,7 +19,7 @@ from benchmark.cli.console import Console, counted, invoked_as
 from benchmark.cli.progress import JsonLines, Live, Plain, Silent, View
 from benchmark.config import Config, load_config, results_root
 from benchmark.core.errors import StoreError, UsageError
-from benchmark.core.model import ModelRef
+from benchmark.core.model import Limits, ModelRef
 from benchmark.core.run import RunSpec
 from benchmark.pipeline import TRIALS_CSV, Plan, Stop, loop_factory, make_plan, read_summary, run_plan, write_reports
 from benchmark.prices import with_price
@@ -50,6 +50,8 @@ class Flags:
     parallel: bool = False
     max_workers: int | None = None
     max_connections: int | None = None
+    rpm: int | None = None
+    tpm: int | None = None
     timeout: float | None = None
     request_timeout: float = 600.0
     use_engine: bool = False
@@ -59,6 +61,9 @@ class Flags:
     output: Path | None = None
     resume: str | None = None
     retry_failed: bool = False
+    max_cost: float | None = None
+    max_total_tokens: int | None = None
+    max_time: float | None = None
     allow_failures: float = 0.0
     fail_under: float | None = None
     dry_run: bool = False
@@ -152,14 +157,29 @@ def _resumed_spec(flags: Flags, console: Console) -> RunSpec | None:
 
 
 def _joined(stored: tuple[ModelRef, ...], named: tuple[ModelRef, ...]) -> tuple[ModelRef, ...]:
-    """The stored models as they were, then those that are new."""
+    """The stored models as they were, at today's prices and limits, then those that are new."""
+    now = {model.label: model for model in named}
+    known = tuple(_repriced(model, now.get(model.label, model)) for model in stored)
     labels = {model.label for model in stored}
-    return stored + tuple(model for model in named if model.label not in labels)
+    return known + tuple(model for model in named if model.label not in labels)
+
+
+def _repriced(stored: ModelRef, now: ModelRef) -> ModelRef:
+    return replace(stored, price=now.price or stored.price, limits=now.limits)
+
+
+def _limited(model: ModelRef, flags: Flags) -> ModelRef:
+    limits = Limits(rpm=flags.rpm or model.limits.rpm, tpm=flags.tpm or model.limits.tpm)
+    return replace(model, limits=limits)
 
 
 def _paced(spec: RunSpec, flags: Flags) -> RunSpec:
     return replace(
         spec,
+        models=tuple(_limited(model, flags) for model in spec.models),
+        max_cost_usd=flags.max_cost,
+        max_total_tokens=flags.max_total_tokens,
+        max_time_s=flags.max_time,
         max_workers=(flags.max_workers or _PARALLEL) if flags.parallel or flags.max_workers else 1,
         max_connections=flags.max_connections,
         timeout_s=flags.timeout,

@@ -16,6 +16,8 @@ class ModelState(StrEnum):
     """Stopped early because every further call would have failed alike."""
     TIMED_OUT = "timed_out"
     INTERRUPTED = "interrupted"
+    OUT_OF_BUDGET = "out_of_budget"
+    """Stopped before the next trial could pass a limit the user set on cost, tokens or time."""
 
 
 class ModelStarted(Record, frozen=True, kw_only=True):
@@ -30,11 +32,12 @@ class ModelStarted(Record, frozen=True, kw_only=True):
 
 
 class ModelWaiting(Record, frozen=True, kw_only=True):
-    """A call waits before it is tried again."""
+    """A model's calls wait: to be tried again, for a limit, for its server to recover, or for the budget."""
 
     model: str
     reason: str
     seconds: float
+    """How long, from now."""
 
 
 class TrialFinished(Record, frozen=True):

@@ -23,6 +23,14 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an account may send to a model in a minute; None where nothing is declared."""
+
+    rpm: int | None = None
+    tpm: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRef:
     """A model to benchmark: who serves it, under which name, with which settings."""
 
@@ -38,6 +46,7 @@ class ModelRef:
     """The environment variable that holds the key. The key itself is never kept."""
     context_window: int | None = None
     price: Price | None = None
+    limits: Limits = Limits()
     categories: tuple[str, ...] = ()
     local: bool = False
     """Runs on this machine: one request at a time unless asked, and costs nothing to call."""

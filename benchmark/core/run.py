@@ -18,6 +18,8 @@ class RetryPolicy:
     """Most seconds of waiting between the attempts of one call."""
     first_wait_s: float = 1.0
     longest_wait_s: float = 60.0
+    same_failures: int = 5
+    """The same failure so often running is no accident: it would come again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +36,17 @@ class RunSpec:
     max_workers: int = 1
     """Models at once."""
     max_connections: int | None = None
-    """Requests in flight per model; None: as many as suit the model."""
+    """Requests in flight per model; None: one to a local model, to others as many as their account takes."""
     timeout_s: float | None = None
     """Most seconds per model."""
     request_timeout_s: float = 600.0
     """Most seconds per attempt of one call."""
+    max_cost_usd: float | None = None
+    """Most dollars of the whole run, what it spent before it was resumed included."""
+    max_total_tokens: int | None = None
+    """Most tokens, sent and generated, of the whole run."""
+    max_time_s: float | None = None
+    """Most seconds of this session, for all models together."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     retry_failed: bool = False
     """On resume, ask again also what failed by the model's own doing."""

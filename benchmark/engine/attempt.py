@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from benchmark.core.errors import BenchmarkError, FailureKind, ProviderError
 from benchmark.core.message import Message, Reply, Tool, Usage
-from benchmark.core.model import Request
+from benchmark.core.model import ModelRef, Request
 from benchmark.core.protocols import Agent, Scorer
 from benchmark.core.redact import Redactor
 from benchmark.core.trial import Failure, Outcome, Output, Score, Timing, Trial, TrialResult
+from benchmark.engine.budget import cost_of
 from benchmark.engine.call import Caller, Meter
 from benchmark.engine.present import labels
 
@@ -54,8 +55,16 @@ class TrialContext:
         )
         reply = await self._caller.call_with_retries(request, self.meter)
         if reply.usage is not None:
-            self.usage = reply.usage if self.usage is None else self.usage + reply.usage
+            usage = _priced(reply.usage, trial.model)
+            self.usage = usage if self.usage is None else self.usage + usage
         return reply
+
+
+def _priced(usage: Usage, model: ModelRef) -> Usage:
+    """The usage with what it costs, where that is known."""
+    if model.price is None or (cost := cost_of(usage, model)) is None:
+        return usage
+    return replace(usage, cost_usd=cost)
 
 
 def _settings(trial: Trial) -> Mapping[str, Any]:
@@ -82,7 +91,7 @@ async def attempt(trial: Trial, tools: Tools) -> TrialResult:
 
 def _metered(output: Output, context: TrialContext) -> Output:
     meter = context.meter
-    timing = Timing(model_s=meter.model_s, retry_s=meter.retry_s)
+    timing = Timing(model_s=meter.model_s, retry_s=meter.retry_s, queue_s=meter.queue_s)
     return replace(output, usage=context.usage, timing=timing, attempts=meter.attempts)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
 
 from benchmark.core.clock import Clock
 from benchmark.core.errors import FailureKind, ProviderError
@@ -15,6 +15,9 @@ from benchmark.core.protocols import Provider
 from benchmark.core.run import RetryPolicy
 from benchmark.engine.deadlines import Deadlines
 from benchmark.engine.stop import Stop
+from benchmark.engine.traffic import Gate, Ticket
+
+_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,6 +27,8 @@ class Meter:
     attempts: int = 0
     model_s: float = 0.0
     retry_s: float = 0.0
+    queue_s: float = 0.0
+    """Waiting for a slot, a limit, the circuit or the budget."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,6 +39,7 @@ class Caller:
     clock: Clock
     deadlines: Deadlines
     stop: Stop
+    gate: Gate
     policy: RetryPolicy
     request_timeout_s: float
     on_wait: Callable[[str, float], None]
@@ -41,22 +47,33 @@ class Caller:
 
     async def call_with_retries(self, request: Request, meter: Meter) -> Reply:
         """Call until it works, cannot work, or was tried often enough."""
-        waited = 0.0
-        for attempt in count(1):
-            started = self.clock.monotonic()
+        tries = _Tries(answers=self.gate.answers)
+        while True:
+            started, queued = self.clock.monotonic(), meter.queue_s
             try:
-                return await self.call(request, meter)
+                return await self.call_within_limits(request, meter)
             except ProviderError as error:
-                if not error.kind.retryable or attempt >= self.policy.max_attempts:
-                    raise
-                wait = self.wait_before_retry(error, attempt)
-                if waited + wait > self.policy.max_wait_s:
-                    raise
-                self.on_wait(str(error), wait)
+                tries.count(error, self.gate.answers)
+                wait = self._wait_or_raise(error, tries)
+                self.on_wait(_reason(error), wait)
                 await self.stop.pause(wait)
-                waited += wait
-                meter.retry_s += self.clock.monotonic() - started
-        raise AssertionError("unreachable: count() does not end")
+                tries.waited_s += wait
+                meter.retry_s += self.clock.monotonic() - started - (meter.queue_s - queued)
+
+    async def call_within_limits(self, request: Request, meter: Meter) -> Reply:
+        """Call once there is room: in the budget, in the declared limits, in the account."""
+        gate = self.gate
+        ticket = gate.try_enter() or await self._queued(request, meter)
+        try:
+            reply = await self.call(request, meter)
+        except ProviderError as error:
+            gate.failed(ticket, error)
+            raise
+        except BaseException:
+            gate.gave_up(ticket)
+            raise
+        gate.answered(ticket, reply.usage)
+        return reply
 
     async def call(self, request: Request, meter: Meter) -> Reply:
         """Call once, for no longer than one attempt may take."""
@@ -70,7 +87,63 @@ class Caller:
         meter.model_s += reply.model_seconds or self.clock.monotonic() - started
         return reply
 
+    async def _queued(self, request: Request, meter: Meter) -> Ticket:
+        started = self.clock.monotonic()
+        try:
+            return await self.gate.enter(request)
+        finally:
+            meter.queue_s += self.clock.monotonic() - started
+
+    def _wait_or_raise(self, error: ProviderError, tries: _Tries) -> float:
+        """How long to wait before the next attempt; the error itself when there is to be none."""
+        if not error.kind.retryable or tries.counted >= self.policy.max_attempts:
+            raise error
+        if tries.same >= self.policy.same_failures:
+            message = f"{error} (the same failure {tries.same} times running)"
+            raise ProviderError(message, kind=error.kind, retry_after=error.retry_after, status=error.status) from error
+        left = self.policy.max_wait_s - tries.waited_s
+        if (error.retry_after or 0.0) > left:
+            # Longer than any call may wait: nothing is gained by asking for the next sample meanwhile.
+            self.gate.park(error.retry_after or 0.0, _reason(error))
+            raise error
+        wait = self.wait_before_retry(error, tries.made)
+        if wait > left:
+            raise error
+        return wait
+
     def wait_before_retry(self, error: ProviderError, attempts: int) -> float:
         """Full jitter under an exponential ceiling, never less than the server asks for."""
         ceiling = min(self.policy.longest_wait_s, self.policy.first_wait_s * 2.0 ** min(attempts - 1, 32))
         return max(error.retry_after or 0.0, self.random.uniform(0.0, ceiling))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Tries:
+    """What the failed attempts of one call have come to."""
+
+    answers: int
+    """Answers the model had given when the last attempt failed."""
+    made: int = 0
+    counted: int = 0
+    """All but those that were only out of turn: told to slow down while others were answered."""
+    same: int = 0
+    """How often running the last failure has come, whatever its numbers."""
+    last: str = ""
+    waited_s: float = 0.0
+
+    def count(self, error: ProviderError, answers: int) -> None:
+        """Take note of a failed attempt."""
+        self.made += 1
+        out_of_turn = error.kind is FailureKind.RATE_LIMIT and answers > self.answers
+        self.answers = answers
+        if out_of_turn:
+            self.same = 0
+            return
+        self.counted += 1
+        masked = _DIGITS.sub("#", f"{error.kind}: {error}")
+        self.same = self.same + 1 if masked == self.last else 1
+        self.last = masked
+
+
+def _reason(error: ProviderError) -> str:
+    return f"{error.kind.replace('_', ' ')}: {error}"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchmark.core.clock import Clock, SystemClock
 from benchmark.core.errors import BenchmarkError
@@ -19,18 +21,22 @@ from benchmark.core.redact import Redactor
 from benchmark.core.run import RunSpec
 from benchmark.core.trial import Trial, TrialResult
 from benchmark.engine.attempt import Tools, attempt
+from benchmark.engine.budget import Amount, Budget, Purse
 from benchmark.engine.call import Caller
 from benchmark.engine.deadlines import Deadlines
-from benchmark.engine.stop import Interrupted, Stop
+from benchmark.engine.stop import Interrupted, LaneOver, Stop
+from benchmark.engine.traffic import CEILING, Account, Gate, Traffic
 from benchmark.registry import make_agent, make_scorer, provider_class
 
 log = logging.getLogger(__name__)
 
-_HOSTED_CONNECTIONS = 20
 _DRAIN_S = 8.0
 """How long what is in flight may still take after the first Ctrl-C."""
 _HOPELESS = 20
 """So many trials failing one after another, each tried as often as it may be, mean that nobody is there."""
+_TELL_EVERY_S = 1.0
+"""A model says that it waits no more often than this."""
+_NO_TIME_S = 1e-3
 _LARGEST_BACKLOG = 500
 """Events not yet taken; workers pause above it, so that a slow disk cannot fill the memory."""
 
@@ -83,11 +89,22 @@ class Mailbox:
 
 
 async def execute(
-    lanes: Sequence[Lane], spec: RunSpec, *, stop: Stop | None = None, clock: Clock | None = None
+    lanes: Sequence[Lane],
+    spec: RunSpec,
+    *,
+    stop: Stop | None = None,
+    clock: Clock | None = None,
+    already_spent: Amount | None = None,
 ) -> AsyncIterator[Event]:
     """Do the lanes' trials and tell what happens. Every model ends in exactly one ModelFinished."""
     mailbox = Mailbox()
-    engine = _Engine(spec=spec, mailbox=mailbox, stop=stop or Stop(), clock=clock or SystemClock())
+    engine = _Engine(
+        spec=spec,
+        mailbox=mailbox,
+        stop=stop or Stop(),
+        clock=clock or SystemClock(),
+        already_spent=already_spent or Amount(),
+    )
     work = asyncio.create_task(engine.run(lanes))
     work.add_done_callback(lambda _: mailbox.close())
     try:
@@ -117,13 +134,50 @@ class _Progress:
             self.failed_in_a_row = 0
             return
         self.failed_in_a_row += 1
-        if self.state is not ModelState.FINISHED:
-            return
         if failure.kind.ends_model:
-            self.state, self.message = ModelState.FAILED, failure.message
+            self.end(ModelState.FAILED, failure.message)
         elif self.failed_in_a_row >= _HOPELESS:
-            self.state = ModelState.FAILED
-            self.message = f"{self.failed_in_a_row} trials in a row failed, the last with: {failure.message}"
+            message = f"{self.failed_in_a_row} trials in a row failed, the last with: {failure.message}"
+            self.end(ModelState.FAILED, message)
+
+    def end(self, state: ModelState, message: str) -> None:
+        """The lane is over before its trials are; the first reason stands."""
+        if self.state is ModelState.FINISHED:
+            self.state, self.message = state, message
+
+    @property
+    def ended(self) -> bool:
+        """Whether no further trial is to be asked."""
+        return self.state is not ModelState.FINISHED
+
+
+@dataclass(slots=True, kw_only=True)
+class _Crew:
+    """A lane's workers: as many as can have a slot, more as the account's limit grows."""
+
+    group: asyncio.TaskGroup
+    work: Callable[[], Coroutine[Any, Any, None]]
+    most: int
+    hired: int = 0
+    at_work: int = 0
+
+    def grow(self, limit: int) -> None:
+        """Hire up to the limit."""
+        while self.hired < min(limit, self.most):
+            self.hired += 1
+            self.at_work += 1
+            self.group.create_task(self._worker())
+
+    def follow(self, limit: int) -> None:
+        """Hire more, unless the work is over: then the group takes nobody any more."""
+        if self.at_work:
+            self.grow(limit)
+
+    async def _worker(self) -> None:
+        try:
+            await self.work()
+        finally:
+            self.at_work -= 1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,11 +186,21 @@ class _Engine:
     mailbox: Mailbox
     stop: Stop
     clock: Clock
+    already_spent: Amount
     deadlines: Deadlines = field(init=False)
+    traffic: Traffic = field(init=False)
+    budget: Budget | None = field(init=False)
     redact: Redactor = field(default_factory=Redactor.from_environment)
 
     def __post_init__(self) -> None:
+        spec = self.spec
         self.deadlines = Deadlines(self.clock)
+        self.traffic = Traffic(clock=self.clock, stop=self.stop, max_connections=spec.max_connections)
+        self.budget = None
+        if spec.max_cost_usd is not None or spec.max_total_tokens is not None:
+            self.budget = Budget(
+                max_cost_usd=spec.max_cost_usd, max_tokens=spec.max_total_tokens, spent=self.already_spent, stop=self.stop
+            )
 
     async def run(self, lanes: Sequence[Lane]) -> None:
         """All lanes, no more than max_workers at once, until done or stopped."""
@@ -166,12 +230,13 @@ class _Engine:
         try:
             async with slots:
                 started = self.clock.monotonic()
-                if self.stop.draining:
-                    raise Interrupted
+                self._check_before_start()
                 self.mailbox.put(ModelStarted(model=lane.model.label, position=position, models=lanes, trials=lane.count))
                 await self._within_timeout(lane, progress)
         except (asyncio.CancelledError, Interrupted):
             progress.state, progress.message = ModelState.INTERRUPTED, "stopped on request; --resume goes on from here"
+        except LaneOver as over:
+            progress.end(over.state, str(over))
         except BenchmarkError as error:
             progress.state, progress.message = ModelState.FAILED, str(error)
         except Exception as error:
@@ -188,68 +253,116 @@ class _Engine:
             )
         )
 
+    def _check_before_start(self) -> None:
+        if self.stop.draining:
+            raise Interrupted
+        seconds, state, message = self._time_left()
+        if seconds <= _NO_TIME_S:
+            raise LaneOver(state, message)
+
     async def _within_timeout(self, lane: Lane, progress: _Progress) -> None:
-        if self.spec.timeout_s is None:
+        """Serve the lane for no longer than the model may take, and the run as a whole."""
+        seconds, state, message = self._time_left()
+        if seconds == math.inf:
             return await self._serve(lane, progress)
         try:
-            await self.deadlines.within(self.spec.timeout_s, self._serve(lane, progress))
+            await self.deadlines.within(seconds, self._serve(lane, progress))
         except TimeoutError:
-            limit = f"{self.spec.timeout_s:g}"
-            progress.state = ModelState.TIMED_OUT
-            progress.message = f"timed out after {limit} seconds; raise --timeout, and --resume keeps what finished"
+            progress.state, progress.message = state, message
+
+    def _time_left(self) -> tuple[float, ModelState, str]:
+        """Seconds the next model has, and what is said when they are over."""
+        spec = self.spec
+        own = math.inf if spec.timeout_s is None else spec.timeout_s
+        run = math.inf if spec.max_time_s is None else max(0.0, spec.max_time_s - self.deadlines.awake_s)
+        if run < own:
+            message = f"the run's time is over: --max-time {spec.max_time_s:g}; --resume goes on from here"
+            return run, ModelState.OUT_OF_BUDGET, message
+        message = f"timed out after {own:g} seconds; raise --timeout, and --resume keeps what finished"
+        return own, ModelState.TIMED_OUT, message
 
     async def _serve(self, lane: Lane, progress: _Progress) -> None:
         """Open the model's provider, let the workers work, close it whatever happens."""
-        connections = self._connections(lane)
-        provider = provider_class(lane.model.provider)(_endpoint(lane.model, connections))
+        most = max(1, min(self.traffic.per_model(lane.model) or CEILING, lane.count))
+        provider = provider_class(lane.model.provider)(_endpoint(lane.model, most))
         try:
             if lane.count:
                 await provider.open(lane.model)
-                await self._work(lane, provider, connections, progress)
+                await self._work(lane, provider, most, progress)
         finally:
             await asyncio.shield(provider.close())
 
-    def _connections(self, lane: Lane) -> int:
-        suited = 1 if lane.model.local else _HOSTED_CONNECTIONS
-        return max(1, min(self.spec.max_connections or suited, lane.count))
-
-    async def _work(self, lane: Lane, provider: Provider, connections: int, progress: _Progress) -> None:
-        tools = self._tools(lane, provider)
-        workers = [asyncio.create_task(self._worker(lane, tools, progress)) for _ in range(connections)]
+    async def _work(self, lane: Lane, provider: Provider, most: int, progress: _Progress) -> None:
+        """Have the trials done by a crew that grows with the account's limit."""
+        account = self.traffic.account_of(lane.model)
+        tools = self._tools(lane, provider, self._gate(lane, account))
+        crew = _Crew(group=asyncio.TaskGroup(), work=lambda: self._worker(lane, tools, progress), most=most)
+        account.join()
+        account.growing.append(crew.follow)
         try:
-            await asyncio.gather(*workers)
+            async with crew.group:
+                crew.grow(account.limit)
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
         finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            account.growing.remove(crew.follow)
+            account.part()
         if self.stop.draining:
             raise Interrupted
 
     async def _worker(self, lane: Lane, tools: Tools, progress: _Progress) -> None:
         """Take trials one after another until none is left or the model cannot go on."""
         for trial in lane.trials:
-            if self.stop.draining or progress.state is not ModelState.FINISHED:
+            if self.stop.draining or progress.ended:
                 return
             try:
                 result = await attempt(trial, tools)
             except Interrupted:
                 return
+            except LaneOver as over:
+                progress.end(over.state, str(over))
+                return
             self.mailbox.put(TrialFinished(result))
             progress.count(result)
+            if progress.ended:
+                # Whoever waits for a slot, or before a further attempt, does not ask any more.
+                tools.caller.gate.end(progress.state, progress.message)
             await self.mailbox.room()
 
-    def _tools(self, lane: Lane, provider: Provider) -> Tools:
-        def on_wait(reason: str, seconds: float) -> None:
-            self.mailbox.put(ModelWaiting(model=lane.model.label, reason=self.redact(reason), seconds=seconds))
+    def _gate(self, lane: Lane, account: Account) -> Gate:
+        return Gate(
+            account=account,
+            stop=self.stop,
+            awake=lambda: self.deadlines.awake_s,
+            tell=self._teller(lane),
+            limiter=self.traffic.limiter_of(lane.model),
+            purse=None if self.budget is None else Purse(budget=self.budget, model=lane.model),
+            ends_at=self.deadlines.awake_s + self._time_left()[0],
+        )
 
+    def _teller(self, lane: Lane) -> Callable[[str, float], None]:
+        """Tells that the model waits, at most once a second."""
+        last = -math.inf
+
+        def tell(reason: str, seconds: float) -> None:
+            nonlocal last
+            now = self.clock.monotonic()
+            if now - last >= _TELL_EVERY_S:
+                last = now
+                self.mailbox.put(ModelWaiting(model=lane.model.label, reason=self.redact(reason), seconds=seconds))
+
+        return tell
+
+    def _tools(self, lane: Lane, provider: Provider, gate: Gate) -> Tools:
         caller = Caller(
             provider=provider,
             clock=self.clock,
             deadlines=self.deadlines,
             stop=self.stop,
+            gate=gate,
             policy=self.spec.retry,
             request_timeout_s=self.spec.request_timeout_s,
-            on_wait=on_wait,
+            on_wait=gate.tell,
         )
         return Tools(agent=make_agent(self.spec.agent), scorers=_Scorers(), caller=caller, redact=self.redact)
 

@@ -13,6 +13,7 @@ from benchmark.core.model import ModelRef
 from benchmark.core.protocols import Dataset
 from benchmark.core.run import Protocol, RunSpec
 from benchmark.core.trial import Trial, trial_id
+from benchmark.engine.budget import refuse_unpriced
 from benchmark.engine.present import TEMPLATE_DIGEST, present
 from benchmark.registry import load_dataset, make_scorer
 
@@ -50,6 +51,8 @@ class Plan:
 def make_plan(spec: RunSpec) -> Plan:
     """Load the dataset, choose the samples, and fix the protocol."""
     _refuse_twins(spec)
+    if spec.max_cost_usd is not None:
+        refuse_unpriced(spec.models)
     dataset = load_dataset(spec.dataset)
     return Plan(spec=spec, dataset=dataset, order=sample_order(dataset, spec.limit), protocol=_protocol(spec, dataset))
 

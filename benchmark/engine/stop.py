@@ -4,6 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+from benchmark.core.events import ModelState
+
+
+class LaneOver(Exception):
+    """No further trial of the model can be asked; the one at hand has no result and will be asked again."""
+
+    def __init__(self, state: ModelState, message: str) -> None:
+        super().__init__(message)
+        self.state = state
+
 
 class Interrupted(Exception):
     """The trial was given up because the run is being stopped; it has no result and will be asked again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import msgspec
 
 from benchmark.core.errors import ProtocolMismatch, StoreError
 from benchmark.core.events import Event
+from benchmark.core.message import Usage
 from benchmark.core.model import ModelRef
 from benchmark.core.redact import Redactor
 from benchmark.core.run import RunInfo
@@ -23,6 +24,21 @@ from benchmark.store.writer import Writer
 
 _LOOK_UP = 500
 """Trials looked up at once when a run goes on."""
+
+_UNKNOWN = "outcome = 'failed' AND input_tokens IS NULL AND failure_kind IN ('overloaded', 'transient', 'timeout', 'malformed')"
+"""Failed attempts that may have been paid for; a refused request costs nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """What a model's trials used so far, also those asked again since."""
+
+    priced: Usage
+    unpriced: Usage
+    unknown_attempts: int
+    """Attempts that failed before anyone said what they used."""
+    unknown_characters: int
+    """What was sent with them."""
 
 
 class Store:
@@ -65,6 +81,22 @@ class Store:
         count: int = self._connection.execute(query, (self._models[model.label],)).fetchone()[0]
         return count
 
+    def used(self, model: ModelRef) -> Used:
+        """What a model used in all sessions, for the budget of the next."""
+        sums = "total(input_tokens), total(cached_tokens), total(output_tokens)"
+        number = (self._models[model.label],)
+        ask = self._connection.execute
+        priced = ask(f"SELECT {sums}, sum(cost_usd) FROM trials WHERE model = ? AND cost_usd IS NOT NULL", number).fetchone()
+        unpriced = ask(f"SELECT {sums} FROM trials WHERE model = ? AND cost_usd IS NULL", number).fetchone()
+        unknown = "SELECT total(attempts), total(attempts * length(prompt)) FROM trials JOIN samples USING (asked)"
+        attempts, sent = ask(f"{unknown} WHERE model = ? AND {_UNKNOWN}", number).fetchone()
+        return Used(
+            priced=_usage(*priced),
+            unpriced=_usage(*unpriced),
+            unknown_attempts=int(attempts),
+            unknown_characters=int(sent),
+        )
+
     def committed(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
         """Write the events and yield each on once it is on disk."""
         redact = Redactor.from_environment()
@@ -74,6 +106,10 @@ class Store:
         places = ", ".join("?" * len(ids))
         query = f"SELECT id FROM trials WHERE superseded = 0 AND id IN ({places}) AND {_kept(retry_failed)}"
         return {row[0] for row in self._connection.execute(query, ids)}
+
+
+def _usage(sent: float, cached: float, made: float, cost: float | None = None) -> Usage:
+    return Usage(input_tokens=int(sent), cached_tokens=int(cached), output_tokens=int(made), cost_usd=cost)
 
 
 def _kept(retry_failed: bool) -> str:

@@ -1,8 +1,12 @@
 """One call: retried where that may help, for so long and no longer."""
 
 import asyncio
+import contextlib
 
 import pytest
+from engine.conftest import FakeClock, FakeProvider
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmark.core.errors import FailureKind, ProviderError, RateLimitError
 from benchmark.core.message import Reply, user
@@ -11,6 +15,7 @@ from benchmark.core.run import RetryPolicy
 from benchmark.engine.call import Caller, Meter
 from benchmark.engine.deadlines import Deadlines
 from benchmark.engine.stop import Interrupted, Stop
+from benchmark.engine.traffic import Account, Gate
 
 REQUEST = Request(model="m", messages=(user("Hi"),))
 HELLO = Reply(text="Hello")
@@ -37,11 +42,13 @@ def caller_of(clock, fake_provider):
 
     def _caller_of(*replies, **policy):
         told = []
+        stop = NoPause(clock)
         caller = Caller(
             provider=fake_provider(*replies),
             clock=clock,
             deadlines=Deadlines(clock),
-            stop=NoPause(clock),
+            stop=stop,
+            gate=Gate(account=Account(clock.monotonic), stop=stop, awake=clock.monotonic, tell=lambda *_: None),
             policy=RetryPolicy(**policy),
             request_timeout_s=10.0,
             on_wait=lambda reason, seconds: told.append((reason, seconds)),
@@ -138,3 +145,79 @@ async def test_the_servers_own_time_goes_before_ours(caller_of):
     meter = Meter()
     await caller.call_with_retries(REQUEST, meter)
     assert meter.model_s == 2.5
+
+
+async def test_the_same_failure_five_times_running_is_no_accident(caller_of):
+    """Whatever its numbers."""
+    errors = [ProviderError(f"worker {n} broke") for n in range(9)]
+    caller, _ = caller_of(*errors, max_attempts=99)
+    with pytest.raises(ProviderError, match=r"worker 4 broke \(the same failure 5 times running\)"):
+        await caller.call_with_retries(REQUEST, Meter())
+    assert caller.provider.calls == 5
+
+
+async def test_different_failures_are_tried_to_the_cap(caller_of):
+    errors = [ProviderError(word) for word in ("a", "b") * 5]
+    caller, _ = caller_of(*errors, max_attempts=9)
+    with pytest.raises(ProviderError):
+        await caller.call_with_retries(REQUEST, Meter())
+    assert caller.provider.calls == 9
+
+
+async def test_a_hint_beyond_all_waiting_fails_the_trial_and_parks_the_model(caller_of, clock):
+    """The next call waits as long as the server asked; this one does not."""
+    caller, _ = caller_of(RateLimitError("come back", retry_after=1000), HELLO)
+    with pytest.raises(RateLimitError):
+        await caller.call_with_retries(REQUEST, Meter())
+    assert caller.stop.waits == []
+    meter = Meter()
+    assert await caller.call_with_retries(REQUEST, meter) == HELLO
+    assert clock.seconds >= 1000
+    assert meter.queue_s == pytest.approx(clock.seconds)
+
+
+_ERRORS = st.builds(
+    lambda kind, hint, text: ProviderError(text, kind=kind, retry_after=hint),
+    st.sampled_from(list(FailureKind)),
+    st.none() | st.floats(0, 2000),
+    st.text(max_size=3),
+)
+
+
+@given(st.lists(_ERRORS, min_size=1, max_size=12), st.integers(1, 10), st.floats(0, 1000), st.floats(1, 90))
+def test_no_errors_make_a_call_wait_longer_than_it_may(errors, attempts, budget, longest):
+    """Each wait is at least the hint and otherwise under the ceiling; together they keep to the budget."""
+    clock = FakeClock()
+    stop = NoPause(clock)
+    caller = Caller(
+        provider=FakeProvider(*errors, HELLO),
+        clock=clock,
+        deadlines=Deadlines(clock),
+        stop=stop,
+        gate=Gate(account=Account(clock.monotonic), stop=stop, awake=clock.monotonic, tell=lambda *_: None),
+        policy=RetryPolicy(max_attempts=attempts, max_wait_s=budget, longest_wait_s=longest),
+        request_timeout_s=10.0,
+        on_wait=lambda *_: None,
+    )
+    meter = Meter()
+    with contextlib.suppress(ProviderError):
+        asyncio.run(caller.call_with_retries(REQUEST, meter))
+    assert sum(stop.waits) <= budget + 1e-6
+    assert meter.attempts <= attempts
+    for number, (error, wait) in enumerate(zip(errors, stop.waits, strict=False)):
+        assert (error.retry_after or 0.0) <= wait <= max(error.retry_after or 0.0, min(longest, 2.0**number))
+        assert error.kind.retryable
+
+
+async def test_a_rate_limit_while_others_are_answered_is_no_failed_attempt(caller_of):
+    """It was only not our turn; the waits grow all the same."""
+    caller, _ = caller_of(*[RateLimitError("slow") for _ in range(20)], HELLO, max_attempts=3)
+    generate = caller.provider.generate
+
+    async def answering_others(request):
+        caller.gate.answers += 1
+        return await generate(request)
+
+    caller.provider.generate = answering_others
+    assert await caller.call_with_retries(REQUEST, Meter()) == HELLO
+    assert caller.provider.calls == 21

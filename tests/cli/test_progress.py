@@ -1,0 +1,58 @@
+"""What is shown while a run goes on."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from benchmark.cli.progress import Counts, Plain
+from benchmark.core.events import ModelStarted, TrialFinished
+from benchmark.core.message import Usage, user
+from benchmark.core.model import ModelRef
+from benchmark.core.sample import Sample
+from benchmark.core.trial import Outcome, Output, Trial, TrialResult
+
+MODEL = ModelRef(provider="openai", name="m", label="m")
+TRIAL = Trial(sample=Sample(id="s", messages=(user("Hi"),), scorers=()), model=MODEL, agent="direct", repeat=0, asked="", id="t")
+
+
+def finished(cost_usd):
+    usage = Usage(input_tokens=10, output_tokens=5, cost_usd=cost_usd)
+    output = Output(text="x", usage=usage)
+    return TrialFinished(
+        TrialResult(trial=TRIAL, outcome=Outcome.ANSWERED, output=output, finished_at=datetime(2026, 1, 1, tzinfo=UTC))
+    )
+
+
+@pytest.fixture
+def counts():
+    """One model with a hundred trials to do."""
+    counts = Counts()
+    counts.watch(ModelStarted(model="m", position=1, models=1, trials=100))
+    return counts
+
+
+def test_the_cost_is_projected_once_five_are_done(counts):
+    for _ in range(4):
+        counts.watch(finished(0.01))
+    assert counts.models["m"].projected_usd is None
+    counts.watch(finished(0.06))
+    assert counts.models["m"].projected_usd == pytest.approx(2.0)
+    assert counts.models["m"].tokens == 75
+
+
+def test_without_a_price_nothing_is_projected(counts):
+    for _ in range(10):
+        counts.watch(finished(None))
+    assert counts.models["m"].projected_usd is None
+
+
+@pytest.mark.parametrize(("cost", "said"), [(0.01, ", ~$1.00 in all"), (0.001, ", ~$0.1000 in all"), (None, "s left")])
+def test_plain_lines_say_what_it_will_cost(cost, said):
+    lines = []
+    view, now = Plain(lines.append), [0.0]
+    view._counts.clock = lambda: now[0]
+    view.watch(ModelStarted(model="m", position=1, models=1, trials=100))
+    for _ in range(6):
+        now[0] += 2.0
+        view.watch(finished(cost))
+    assert lines[-1].endswith(said)

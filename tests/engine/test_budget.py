@@ -1,0 +1,137 @@
+"""Budgets: spent and reserved never pass the cap, whatever happens in which order."""
+
+import asyncio
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmark.core.errors import UsageError
+from benchmark.core.events import ModelState
+from benchmark.core.message import ImagePart, Message, TextPart, Usage, user
+from benchmark.core.model import ModelRef, Price, Request
+from benchmark.engine.budget import Amount, Budget, Purse, characters, cost_of, refuse_unpriced, worst_usage
+from benchmark.engine.stop import Interrupted, LaneOver, Stop
+
+PRICED = ModelRef(provider="openai", name="m", label="m", price=Price(input_usd=1.0, output_usd=4.0, cached_usd=0.1))
+USAGE = Usage(input_tokens=1000, cached_tokens=500, output_tokens=100)
+
+
+def budget_of(*, usd=None, tokens=None, spent=None):
+    return Budget(max_cost_usd=usd, max_tokens=tokens, spent=spent or Amount(), stop=Stop())
+
+
+def quiet(*_):
+    """Hears nothing."""
+
+
+def test_cached_tokens_cost_their_own_price():
+    assert cost_of(USAGE, PRICED) == pytest.approx((500 * 1.0 + 500 * 0.1 + 100 * 4.0) / 1e6)
+
+
+def test_without_a_cached_price_all_input_costs_the_same():
+    model = ModelRef(provider="openai", name="m", label="m", price=Price(input_usd=1.0, output_usd=4.0))
+    assert cost_of(USAGE, model) == pytest.approx((1000 * 1.0 + 100 * 4.0) / 1e6)
+
+
+def test_unknown_stays_unknown_and_local_costs_nothing_to_call():
+    assert cost_of(USAGE, ModelRef(provider="openai", name="m", label="m")) is None
+    assert cost_of(USAGE, ModelRef(provider="ollama", name="m", label="m", local=True, price=PRICED.price)) is None
+
+
+def test_what_the_provider_says_it_cost_stands():
+    assert cost_of(Usage(output_tokens=5, cost_usd=0.5), PRICED) == 0.5
+
+
+def test_the_worst_case_counts_everything_that_is_sent():
+    parts = (TextPart("four"), ImagePart(media_type="image/png", url="x"))
+    request = Request(model="m", messages=(user("word"), Message(role="user", parts=parts)))
+    assert characters(request) == 4 + 4 + 6000
+    assert worst_usage(300, PRICED) == Usage(input_tokens=150, output_tokens=4096)
+
+
+def test_a_cap_on_cost_needs_every_hosted_price():
+    local = ModelRef(provider="ollama", name="l", label="l", local=True)
+    refuse_unpriced([PRICED, local])
+    with pytest.raises(UsageError, match=r"--max-cost needs the price of 'gpt-x': give it in models_config.yaml"):
+        refuse_unpriced([PRICED, ModelRef(provider="openai", name="x", label="gpt-x")])
+
+
+@pytest.mark.parametrize("seed", range(100))
+async def test_no_interleaving_passes_the_cap(seed):
+    """Twenty callers, random sizes, random turns, some of them giving no usage: the sum is checked at every step."""
+    chance = random.Random(seed)
+    budget = budget_of(usd=chance.uniform(0.0001, 0.01), tokens=chance.randint(1000, 50_000))
+    ended = []
+
+    def check():
+        total = budget.spent + budget.reserved
+        assert total.nano_usd <= budget._max_nano_usd
+        assert total.tokens <= budget._max_tokens
+        assert budget.reserved.nano_usd >= 0
+
+    async def caller():
+        purse = Purse(budget=budget, model=PRICED)
+        try:
+            for _ in range(20):
+                reserved = await purse.reserve(chance.randint(0, 3000), quiet)
+                check()
+                for _ in range(chance.randint(0, 3)):
+                    await asyncio.sleep(0)
+                share = chance.random()
+                used = Usage(input_tokens=int(share * 50), output_tokens=int(share * 4096))
+                purse.settle(reserved, None if chance.random() < 0.1 else used)
+                check()
+        except LaneOver as over:
+            ended.append(over.state)
+
+    await asyncio.gather(*(caller() for _ in range(20)))
+    check()
+    assert budget.in_flight == 0
+    assert budget.reserved == Amount()
+    assert set(ended) <= {ModelState.OUT_OF_BUDGET}
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.floats(0, 1)), max_size=50), st.integers(0, 10**10))
+def test_money_is_counted_exactly(requests, cap):
+    """No sum of floats drifts past the cap."""
+    budget = budget_of(usd=cap / 1e9)
+    for nano, share in requests:
+        amount = Amount(nano_usd=nano)
+        if budget.passed_by(amount):
+            continue
+        budget.reserved += amount
+        budget.in_flight += 1
+        budget.settle(amount, Amount(nano_usd=int(nano * share)))
+        assert budget.spent.nano_usd <= cap
+
+
+async def test_what_does_not_fit_waits_for_others_to_settle():
+    budget, told = budget_of(tokens=100), []
+    first = await budget.reserve(Amount(tokens=80), quiet)
+    second = asyncio.create_task(budget.reserve(Amount(tokens=80), lambda *words: told.append(words)))
+    await asyncio.sleep(0)
+    assert not second.done()
+    assert told == [("budget", 1.0)]
+    budget.settle(first, Amount(tokens=10))
+    await second
+    assert budget.spent.tokens == 10
+
+
+async def test_with_nothing_in_flight_what_does_not_fit_ends_the_model():
+    with pytest.raises(LaneOver, match=r"--max-total-tokens 100 \(30 used\)"):
+        await budget_of(tokens=100, spent=Amount(tokens=30)).reserve(Amount(tokens=80), quiet)
+    with pytest.raises(LaneOver, match=r"--max-cost 0.5 \(\$0.4000 spent\)"):
+        await budget_of(usd=0.5, spent=Amount(nano_usd=4 * 10**8)).reserve(Amount(nano_usd=2 * 10**8), quiet)
+
+
+async def test_a_stop_ends_the_waiting():
+    budget = budget_of(tokens=100)
+    first = await budget.reserve(Amount(tokens=80), quiet)
+    second = asyncio.create_task(budget.reserve(Amount(tokens=80), quiet))
+    await asyncio.sleep(0)
+    budget._stop.ask()
+    budget.settle(first, Amount(tokens=80))
+    with pytest.raises(Interrupted):
+        await second
