@@ -165,7 +165,7 @@ def test_a_time_budget_is_the_whole_runs(tmp_path: Path) -> None:
 
 
 def test_a_model_without_a_price_is_refused_before_anything_is_asked(tmp_path: Path, server: FakeServer) -> None:
-    line = "--models gpt-4,llama3 --dataset warmup --max-cost 1"
+    line = "--models openai/nobody-knows,llama3 --dataset warmup --max-cost 1"
     done = run(*line.split(), cwd=tmp_path, **server.environment())
 
     assert done.returncode == 1
