@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import platform
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmark import __version__
@@ -18,6 +19,7 @@ from benchmark.core.run import RunInfo, RunSpec
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Trial, TrialResult
 from benchmark.engine.budget import Amount, worst_usage
+from benchmark.engine.estimate import Estimate, estimate
 from benchmark.engine.execute import Lane, execute
 from benchmark.engine.plan import Plan, make_plan
 from benchmark.engine.stop import Stop
@@ -27,17 +29,22 @@ from benchmark.store.reader import StoreReader
 from benchmark.store.store import Store
 
 __all__ = [
+    "Estimate",
     "Plan",
     "Stop",
     "ask_models",
+    "estimate",
     "loop_factory",
     "make_plan",
+    "preflight",
     "read_summary",
     "run_benchmark",
     "run_plan",
     "write_reports",
 ]
 
+_PREFLIGHT_S = 20.0
+_PREFLIGHT_TOKENS = 16
 TRIALS_CSV = "trials.csv"
 REPORT_JSON = "comparison_report.json"
 
@@ -129,6 +136,25 @@ async def ask_models(models: Sequence[ModelRef], prompt: str, *, timeout_s: floa
         elif isinstance(event, ModelFinished):
             results.setdefault(event.model, event.message)
     return results
+
+
+PREFLIGHT_PROMPT = "Reply with the word: ready"
+
+
+async def preflight(models: Sequence[ModelRef]) -> dict[str, str]:
+    """One tiny call per hosted model, all at once: why those that can never answer cannot, by label."""
+    asked = [_briefly(model) for model in models if not model.local and not model.reference]
+    results = await ask_models(asked, PREFLIGHT_PROMPT, timeout_s=_PREFLIGHT_S) if asked else {}
+    refused = {}
+    for label, result in results.items():
+        if isinstance(result, TrialResult) and result.failure is not None and result.failure.kind.ends_model:
+            refused[label] = f"{result.failure.kind.replace('_', ' ')}: {result.failure.message}"
+    return refused
+
+
+def _briefly(model: ModelRef) -> ModelRef:
+    """The model with as little to say as it may be asked for; a reasoning model refuses less."""
+    return replace(model, settings={**model.settings, "max_tokens": _PREFLIGHT_TOKENS})
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

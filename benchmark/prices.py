@@ -13,8 +13,11 @@ _SAMPLE_TOKENS = 1000
 
 
 def with_price(model: ModelRef) -> ModelRef:
-    """The model with its price, where there is one to know; a local model has none."""
-    if model.price is not None or model.local or model.provider not in _PROVIDERS:
+    """The model with its price, where there is one to know.
+
+    A local model has none. The list holds at the provider's own address: what another server charges we cannot know.
+    """
+    if model.price is not None or model.local or model.base_url or model.provider not in _PROVIDERS:
         return model
     return replace(model, price=_listed(model.provider, model.name))
 

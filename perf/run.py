@@ -29,7 +29,7 @@ from measure import CLIENT_CORE, pin, write_dataset
 
 COMMAND = (
     f"{sys.executable} run_benchmarks.py --model openai/mock --dataset {{dataset}} --output {{results}}"
-    " --max-connections {connections} --quiet"
+    " --max-connections {connections} --quiet --no-preflight"
 )
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent

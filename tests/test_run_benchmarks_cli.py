@@ -560,3 +560,85 @@ def test_settings_not_given_are_not_sent_and_given_ones_are(tmp_path: Path, serv
     assert (sent["b"]["temperature"], sent["b"]["reasoning_effort"]) == (0.5, "high")
     assert sent["claude-3-haiku-20240307"]["max_tokens"] == 99
     assert "different settings" in done.stdout
+
+
+# --- before anything is paid for, and without paying again ---------------------------------------------
+
+
+def test_dead_key_or_wrong_name_is_found_by_a_tiny_call_first(tmp_path: Path) -> None:
+    """Nothing of the dataset is asked of anybody."""
+    dead = Fault(401, '{"error": {"message": "Incorrect API key provided"}}')
+    with FakeServer(preflight_fault=lambda asked: dead if asked.dialect == "messages" else None) as server:
+        line = "--models gpt-4,claude-3-opus --dataset truthfulness"
+        done = run(*line.split(), cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 1
+    assert "✗ claude-3-opus  auth: HTTP 401: Incorrect API key provided" in done.stdout
+    assert server.ledger == []
+    assert [a.dialect for a in server.tried].count("chat") == 1
+    assert server.tried[0].body.get("max_tokens") == 16
+    assert not (tmp_path / "benchmark").exists()
+
+
+def test_expensive_run_needs_consent(tmp_path: Path, server: FakeServer) -> None:
+    """Above a dollar, where nobody can be asked, it takes --yes or a limit."""
+    (tmp_path / "models_config.yaml").write_text(
+        "models:\n  - {name: dear, provider: openai, price: {input: 1000, output: 1000}}\n"
+    )
+    line = "--model dear --dataset truthfulness --limit 20"
+    refused = run(*line.split(), cwd=tmp_path, **server.environment())
+    asked = len(server.ledger)
+    granted = run(*line.split(), "--yes", cwd=tmp_path, **server.environment())
+
+    assert refused.returncode == 1
+    assert "Expected cost: about $" in refused.stdout
+    assert "say --yes, or set a limit with --max-cost" in refused.stdout
+    assert asked == 0
+    assert granted.returncode == 0
+    assert len(server.ledger) == 20
+
+
+def test_cost_is_shown_where_the_price_is_known(tmp_path: Path, server: FakeServer) -> None:
+    price = "{input: 150, output: 600, cached: 75}"
+    (tmp_path / "models_config.yaml").write_text(f"models:\n  - {{name: priced, provider: openai, price: {price}}}\n")
+    line = "--models priced,openai/nobody-knows,llama3 --dataset warmup --limit 10 --markdown --yes"
+    done = run(*line.split(), cwd=tmp_path, **server.environment())
+
+    rows = [row.strip("| ").split(" | ") for row in done.stdout.splitlines() if row.startswith("| ")]
+    cost = {row[0]: row[-1] for row in rows}
+    # 10 answers of 11 tokens in, 2 of them cached, and 3 out.
+    assert cost["priced"] == f"${10 * (9 * 150 + 2 * 75 + 3 * 600) / 1e6:.4f}"
+    assert (cost["openai/nobody-knows"], cost["llama3"]) == ("unknown", "local")
+
+
+def test_recorded_run_is_replayed_without_a_server_or_a_key(tmp_path: Path) -> None:
+    with FakeServer() as server:
+        line = "--models gpt-4,claude-3-opus --dataset warmup --record tape --output first"
+        assert run(*line.split(), cwd=tmp_path, **server.environment()).returncode == 0
+    line = "--models gpt-4,claude-3-opus --dataset warmup --replay tape --output second"
+    done = run(*line.split(), cwd=tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, second = ([row["text"] for row in read_csv(tmp_path / name / "trials.csv")] for name in ("first", "second"))
+    assert first == second
+    assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "tape").iterdir())
+
+
+def test_cached_answers_are_marked_and_count_nothing(tmp_path: Path, server: FakeServer) -> None:
+    line = "--model gpt-4o-mini --dataset warmup --limit 10 --cache memory"
+    for name in ("first", "second"):
+        assert run(*line.split(), "--output", name, cwd=tmp_path, **server.environment()).returncode == 0
+
+    rows = read_csv(tmp_path / "second" / "trials.csv")
+    assert len(server.ledger) == 10
+    assert {(row["cached"], row["cost_usd"], row["input_tokens"]) for row in rows} == {("1", "", "")}
+    assert json.loads((tmp_path / "second" / "comparison_report.json").read_text())["models"][0]["latency"] is None
+
+
+def test_models_of_one_ollama_server_take_turns(tmp_path: Path) -> None:
+    """Two at once would push each other out of its memory."""
+    with FakeServer(latency_s=0.02) as server:
+        line = "--models ollama/llama3,ollama/qwen2.5-coder:7b --dataset warmup --limit 10 --parallel"
+        assert run(*line.split(), cwd=tmp_path, **server.environment()).returncode == 0
+    assert server.most_in_flight == 1
+    assert [a.model for a in server.ledger] == sorted(a.model for a in server.ledger)

@@ -169,7 +169,7 @@ def test_a_model_without_a_price_is_refused_before_anything_is_asked(tmp_path: P
     done = run(*line.split(), cwd=tmp_path, **server.environment())
 
     assert done.returncode == 1
-    assert "--max-cost needs the price of 'gpt-4': give it in models_config.yaml" in done.stderr
+    assert "--max-cost needs the price of 'openai/nobody-knows': give it in models_config.yaml" in done.stderr
     assert server.ledger == []
 
 

@@ -49,9 +49,9 @@ def needs_detection(choice: Choice) -> bool:
     return choice.all_models or choice.category is not None or not plain
 
 
-def check_models(choice: Choice, config: Config, catalog: Catalog) -> list[Check]:
-    """Every model the flags name, resolved or with the reason why not."""
-    return [_check(name, catalog) for name in dict.fromkeys(_typed(choice, config, catalog))]
+def check_models(choice: Choice, config: Config, catalog: Catalog, *, keys: bool = True) -> list[Check]:
+    """Every model the flags name, resolved or with the reason why not; without `keys`, none need be set."""
+    return [_check(name, catalog, keys=keys) for name in dict.fromkeys(_typed(choice, config, catalog))]
 
 
 def with_settings(model: ModelRef, settings: Mapping[str, Any]) -> ModelRef:
@@ -129,10 +129,11 @@ def _can_run(name: str, catalog: Catalog) -> bool:
     return check.ref.provider != "ollama" or check.ref.name in catalog.detected
 
 
-def _check(typed: str, catalog: Catalog) -> Check:
+def _check(typed: str, catalog: Catalog, *, keys: bool = True) -> Check:
     try:
         ref = catalog.resolve(typed)
-        check_key(ref)
+        if keys:
+            check_key(ref)
     except BenchmarkError as error:
         return Check(typed=typed, problem=str(error))
     return Check(typed=typed, ref=ref)

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import click
+
 from benchmark.cli import exits
 from benchmark.cli.choose import Check, Choice, check_models, needs_detection, problems, with_settings
 from benchmark.cli.console import Console, counted, invoked_as
@@ -21,7 +23,19 @@ from benchmark.config import Config, load_config, results_root
 from benchmark.core.errors import StoreError, UsageError
 from benchmark.core.model import Limits, ModelRef
 from benchmark.core.run import RunSpec
-from benchmark.pipeline import TRIALS_CSV, Plan, Stop, loop_factory, make_plan, read_summary, run_plan, write_reports
+from benchmark.pipeline import (
+    TRIALS_CSV,
+    Estimate,
+    Plan,
+    Stop,
+    estimate,
+    loop_factory,
+    make_plan,
+    preflight,
+    read_summary,
+    run_plan,
+    write_reports,
+)
 from benchmark.prices import with_price
 from benchmark.registry import Catalog, check_settings
 from benchmark.report.summary import Summary, exit_code, worst_samples
@@ -30,6 +44,7 @@ from benchmark.store.folder import find_run, new_run_folder
 from benchmark.store.reader import StoreReader
 
 _PARALLEL = 4
+_ASK_ABOVE_USD = 1.0
 _STOP_AT_ONCE_S = 1.5
 
 
@@ -66,6 +81,11 @@ class Flags:
     max_time: float | None = None
     allow_failures: float = 0.0
     fail_under: float | None = None
+    stream: bool = False
+    record: Path | None = None
+    replay: Path | None = None
+    cache: Path | None = None
+    no_preflight: bool = False
     dry_run: bool = False
     yes: bool = False
     no_csv: bool = False
@@ -100,6 +120,8 @@ def run_with(flags: Flags) -> int:
     plan = make_plan(spec)
     if flags.dry_run:
         return _show_plan(plan, console)
+    if not (_may_spend(plan, flags, console) and _are_ready(plan, flags, console)):
+        return exits.FAILED
     if not flags.resume:
         plan = plan.placed_in(_folder(flags))
     interrupted = run_watched(plan, view_for(flags, console), console)
@@ -184,6 +206,10 @@ def _paced(spec: RunSpec, flags: Flags) -> RunSpec:
         max_connections=flags.max_connections,
         timeout_s=flags.timeout,
         request_timeout_s=flags.request_timeout,
+        stream=flags.stream,
+        record_dir=flags.record,
+        replay_dir=flags.replay,
+        cache_dir=flags.cache,
     )
 
 
@@ -195,7 +221,7 @@ def checked_models(flags: Flags, console: Console) -> tuple[ModelRef, ...] | Non
     if flags.provider:
         console.warn("--provider is deprecated; name a model with --model")
     catalog = config.catalog(detect=needs_detection(flags.choice))
-    checks = check_models(flags.choice, config, catalog)
+    checks = check_models(flags.choice, config, catalog, keys=flags.replay is None)
     if not flags.quiet or problems(checks):
         console.checks(checks)
     if problems(checks):
@@ -241,6 +267,40 @@ def _folder(flags: Flags) -> Path:
             f"cannot make the results folder {flags.output}: {error.strerror}; choose another with --output"
         ) from None
     return flags.output
+
+
+def _may_spend(plan: Plan, flags: Flags, console: Console) -> bool:
+    """Say what the run will cost; above a dollar, only with the user's consent."""
+    expected = estimate(plan)
+    if flags.replay or not (expected.dollars or expected.unknown):
+        return True
+    if expected.dollars and not flags.quiet:
+        console.line(f"Expected cost: about ${expected.total_usd:.2f}{_parts(expected)}")
+    if expected.total_usd <= _ASK_ABOVE_USD or flags.yes or flags.max_cost is not None:
+        return True
+    if sys.stdin.isatty() and console.is_terminal:
+        return click.confirm("Go on?")
+    console.line("Nothing was asked: above $1, say --yes, or set a limit with --max-cost.", style="bold")
+    return False
+
+
+def _parts(expected: Estimate) -> str:
+    known = [f"{label} ${dollars:.2f}" for label, dollars in expected.dollars.items()]
+    parts = (known if len(known) > 1 else []) + [f"{label} unknown" for label in expected.unknown]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _are_ready(plan: Plan, flags: Flags, console: Console) -> bool:
+    """Try every hosted model with a tiny call: a dead key or a wrong name costs a second, not an hour."""
+    if flags.no_preflight or flags.replay:
+        return True
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        refused = runner.run(preflight(plan.spec.models))
+    for label, reason in refused.items():
+        console.line(f"✗ {label}  {reason}", style="red")
+    if refused:
+        console.line("Nothing was asked: these models would answer nothing. Leave them out, or say --no-preflight.", style="bold")
+    return not refused
 
 
 # --- running ----------------------------------------------------------------------------------------

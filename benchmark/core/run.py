@@ -47,6 +47,14 @@ class RunSpec:
     """Most tokens, sent and generated, of the whole run."""
     max_time_s: float | None = None
     """Most seconds of this session, for all models together."""
+    stream: bool = False
+    """Have answers streamed, so that the time to the first token is known."""
+    record_dir: Path | None = None
+    """Write every exchange down here."""
+    replay_dir: Path | None = None
+    """Answer from what was written down here; nothing is sent."""
+    cache_dir: Path | None = None
+    """Remember answers here between runs."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     retry_failed: bool = False
     """On resume, ask again also what failed by the model's own doing."""

@@ -34,13 +34,14 @@ class Tools:
 class TrialContext:
     """A trial's way to its model: every call is made and metered here."""
 
-    __slots__ = ("_caller", "_trial", "meter", "usage")
+    __slots__ = ("_caller", "_trial", "cached", "meter", "usage")
 
     def __init__(self, trial: Trial, caller: Caller) -> None:
         self._trial = trial
         self._caller = caller
         self.meter = Meter()
         self.usage: Usage | None = None
+        self.cached = True
 
     async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Reply:
         """Call the trial's model."""
@@ -51,10 +52,13 @@ class TrialContext:
             settings=_settings(trial),
             tools=tuple(tools),
             options=labels(trial.sample),
+            stream=self._caller.stream,
+            repeat=trial.repeat,
             nonce=trial.id,
         )
         reply = await self._caller.call_with_retries(request, self.meter)
-        if reply.usage is not None:
+        self.cached = self.cached and reply.cached
+        if reply.usage is not None and not reply.cached:
             usage = _priced(reply.usage, trial.model)
             self.usage = usage if self.usage is None else self.usage + usage
         return reply
@@ -91,8 +95,9 @@ async def attempt(trial: Trial, tools: Tools) -> TrialResult:
 
 def _metered(output: Output, context: TrialContext) -> Output:
     meter = context.meter
-    timing = Timing(model_s=meter.model_s, retry_s=meter.retry_s, queue_s=meter.queue_s)
-    return replace(output, usage=context.usage, timing=timing, attempts=meter.attempts)
+    timing = Timing(model_s=meter.model_s, first_token_s=meter.first_token_s, retry_s=meter.retry_s, queue_s=meter.queue_s)
+    cached = context.cached and meter.attempts > 0
+    return replace(output, usage=context.usage, timing=timing, attempts=meter.attempts, cached=cached)
 
 
 def _failed(trial: Trial, error: BenchmarkError, context: TrialContext, tools: Tools) -> TrialResult:

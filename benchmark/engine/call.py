@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from benchmark.core.clock import Clock
 from benchmark.core.errors import FailureKind, ProviderError
-from benchmark.core.message import Reply
+from benchmark.core.message import Reply, Usage
 from benchmark.core.model import Request
-from benchmark.core.protocols import Provider
+from benchmark.core.protocols import Generates
 from benchmark.core.run import RetryPolicy
 from benchmark.engine.deadlines import Deadlines
 from benchmark.engine.stop import Stop
@@ -27,6 +27,8 @@ class Meter:
     attempts: int = 0
     model_s: float = 0.0
     retry_s: float = 0.0
+    first_token_s: float | None = None
+    """Of the first answer that was streamed."""
     queue_s: float = 0.0
     """Waiting for a slot, a limit, the circuit or the budget."""
 
@@ -35,7 +37,7 @@ class Meter:
 class Caller:
     """Calls one model. Shared by all its trials."""
 
-    provider: Provider
+    provider: Generates
     clock: Clock
     deadlines: Deadlines
     stop: Stop
@@ -43,6 +45,8 @@ class Caller:
     policy: RetryPolicy
     request_timeout_s: float
     on_wait: Callable[[str, float], None]
+    stream: bool = False
+    """Have the answers streamed."""
     random: random.Random = field(default_factory=random.Random)
 
     async def call_with_retries(self, request: Request, meter: Meter) -> Reply:
@@ -72,7 +76,7 @@ class Caller:
         except BaseException:
             gate.gave_up(ticket)
             raise
-        gate.answered(ticket, reply.usage)
+        gate.answered(ticket, Usage() if reply.cached else reply.usage)
         return reply
 
     async def call(self, request: Request, meter: Meter) -> Reply:
@@ -84,7 +88,10 @@ class Caller:
         except TimeoutError:
             message = f"no answer within {self.request_timeout_s:g} s"
             raise ProviderError(message, kind=FailureKind.TIMEOUT) from None
-        meter.model_s += reply.model_seconds or self.clock.monotonic() - started
+        if not reply.cached:
+            meter.model_s += reply.model_seconds or self.clock.monotonic() - started
+            if meter.first_token_s is None:
+                meter.first_token_s = reply.first_token_seconds
         return reply
 
     async def _queued(self, request: Request, meter: Meter) -> Ticket:

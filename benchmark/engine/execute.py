@@ -16,7 +16,7 @@ from benchmark.core.clock import Clock, SystemClock
 from benchmark.core.errors import BenchmarkError
 from benchmark.core.events import Event, ModelFinished, ModelStarted, ModelState, ModelWaiting, TrialFinished
 from benchmark.core.model import ModelRef
-from benchmark.core.protocols import Endpoint, Provider
+from benchmark.core.protocols import Endpoint, Generates, Provider
 from benchmark.core.redact import Redactor
 from benchmark.core.run import RunSpec
 from benchmark.core.trial import Trial, TrialResult
@@ -24,6 +24,7 @@ from benchmark.engine.attempt import Tools, attempt
 from benchmark.engine.budget import Amount, Budget, Purse
 from benchmark.engine.call import Caller
 from benchmark.engine.deadlines import Deadlines
+from benchmark.engine.recording import Cache, Recorder, Replay
 from benchmark.engine.stop import Interrupted, LaneOver, Stop
 from benchmark.engine.traffic import CEILING, Account, Gate, Traffic
 from benchmark.registry import make_agent, make_scorer, provider_class
@@ -191,6 +192,7 @@ class _Engine:
     traffic: Traffic = field(init=False)
     budget: Budget | None = field(init=False)
     redact: Redactor = field(default_factory=Redactor.from_environment)
+    servers: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         spec = self.spec
@@ -228,7 +230,8 @@ class _Engine:
     async def _in_turn(self, slots: asyncio.Semaphore, lane: Lane, position: int, lanes: int) -> None:
         started, progress = self.clock.monotonic(), _Progress()
         try:
-            async with slots:
+            # A local server has one model loaded at a time: its models take turns, or each would push the other out.
+            async with self._server_of(lane.model), slots:
                 started = self.clock.monotonic()
                 self._check_before_start()
                 self.mailbox.put(ModelStarted(model=lane.model.label, position=position, models=lanes, trials=lane.count))
@@ -252,6 +255,11 @@ class _Engine:
                 done=progress.done,
             )
         )
+
+    def _server_of(self, model: ModelRef) -> asyncio.Lock:
+        alone = model.local and not model.reference and model.provider != "llama_cpp"
+        server = f"{model.provider} {model.base_url}" if alone else model.label
+        return self.servers.setdefault(server, asyncio.Lock())
 
     def _check_before_start(self) -> None:
         if self.stop.draining:
@@ -287,12 +295,30 @@ class _Engine:
         provider = provider_class(lane.model.provider)(_endpoint(lane.model, most))
         try:
             if lane.count:
-                await provider.open(lane.model)
-                await self._work(lane, provider, most, progress)
+                if self.spec.replay_dir is None:
+                    await provider.open(lane.model)
+                with contextlib.ExitStack() as kept:
+                    await self._work(lane, self._answering(provider, lane.model, kept), most, progress)
         finally:
             await asyncio.shield(provider.close())
 
-    async def _work(self, lane: Lane, provider: Provider, most: int, progress: _Progress) -> None:
+    def _answering(self, provider: Provider, model: ModelRef, kept: contextlib.ExitStack) -> Generates:
+        """Who answers: the provider itself, or what stands before it or in its place."""
+        spec = self.spec
+        if spec.replay_dir is not None:
+            return Replay(spec.replay_dir, model)
+        answering: Generates = provider
+        if spec.record_dir is not None:
+            recorder = Recorder(answering, spec.record_dir, model, self.redact)
+            kept.callback(recorder.close)
+            answering = recorder
+        if spec.cache_dir is not None:
+            cache = Cache(answering, spec.cache_dir, model)
+            kept.callback(cache.close)
+            answering = cache
+        return answering
+
+    async def _work(self, lane: Lane, provider: Generates, most: int, progress: _Progress) -> None:
         """Have the trials done by a crew that grows with the account's limit."""
         account = self.traffic.account_of(lane.model)
         tools = self._tools(lane, provider, self._gate(lane, account))
@@ -353,7 +379,7 @@ class _Engine:
 
         return tell
 
-    def _tools(self, lane: Lane, provider: Provider, gate: Gate) -> Tools:
+    def _tools(self, lane: Lane, provider: Generates, gate: Gate) -> Tools:
         caller = Caller(
             provider=provider,
             clock=self.clock,
@@ -363,6 +389,7 @@ class _Engine:
             policy=self.spec.retry,
             request_timeout_s=self.spec.request_timeout_s,
             on_wait=gate.tell,
+            stream=self.spec.stream,
         )
         return Tools(agent=make_agent(self.spec.agent), scorers=_Scorers(), caller=caller, redact=self.redact)
 

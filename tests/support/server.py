@@ -11,6 +11,8 @@ from typing import Any
 
 from aiohttp import web
 
+from benchmark.pipeline import PREFLIGHT_PROMPT
+
 KEY = "canary-key-5f1e0c"
 
 
@@ -48,13 +50,16 @@ class FakeServer:
         *,
         latency_s: float = 0.0,
         fault: Callable[[Asked, int], Fault | None] = lambda asked, number: None,
+        preflight_fault: Callable[[Asked], Fault | None] = lambda asked: None,
         ollama_models: tuple[str, ...] = ("llama3:latest", "qwen2.5-coder:7b", "nomic-embed-text:latest"),
     ) -> None:
         self.answer = answer
         self.latency_s = latency_s
         self.fault = fault
         self.ollama_models = ollama_models
+        self.preflight_fault = preflight_fault
         self.ledger: list[Asked] = []
+        self.tried: list[Asked] = []
         self.in_flight = 0
         self.most_in_flight = 0
         self._ready = threading.Event()
@@ -109,6 +114,11 @@ class FakeServer:
         await runner.cleanup()
 
     async def _answered(self, asked: Asked, reply: Callable[[str], dict[str, Any]]) -> web.Response:
+        if asked.prompt == PREFLIGHT_PROMPT:
+            # Tried out before the run: no part of what the tests count, and fine unless a test says otherwise.
+            fault = self.preflight_fault(asked)
+            self.tried.append(asked)
+            return web.Response(status=fault.status, text=fault.body) if fault else web.json_response(reply("ready"))
         self.ledger.append(asked)
         fault = self.fault(asked, len(self.ledger))
         self.in_flight += 1
