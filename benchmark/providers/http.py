@@ -80,8 +80,7 @@ class HttpProvider:
         try:
             return await (self._ask_streamed(path, body, wire) if stream else self._ask_whole(path, body, wire))
         except ProviderError as error:
-            # Servers repeat what they were sent, the key included, and an error's text is shown and kept.
-            error.args = (self._redact(str(error)),)
+            self._hidden(error)
             raise
 
     async def _ask_whole(self, path: str, body: Mapping[str, Any], wire: Wire) -> Reply:
@@ -111,10 +110,13 @@ class HttpProvider:
         except TransportError as error:
             raise ProviderError(f"no answer from {self.base_url}: {error}", kind=FailureKind.TRANSIENT) from error
         if response.status != 200:
-            error = fault(response.status, response.body, response.headers)
-            error.args = (self._redact(str(error)),)
-            raise error
+            raise self._hidden(fault(response.status, response.body, response.headers))
         return response.body
+
+    def _hidden(self, error: ProviderError) -> ProviderError:
+        """The error without the key: servers repeat what they were sent, and an error's text is shown and kept."""
+        error.args = (self._redact(str(error)),)
+        return error
 
     def _opened(self) -> Transport:
         if self._transport is None:
