@@ -229,6 +229,11 @@ class _Connection(asyncio.Protocol):
 
     # --- what the parser tells us
 
+    def on_message_begin(self) -> None:
+        """A second answer in the same breath belongs to nobody, least of all to the first one's reader."""
+        if self._waiter is None or self._waiter.done():
+            raise TransportError("the server answered what it was not asked")
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header."""
         self._head_bytes += len(name) + len(value)
