@@ -494,6 +494,14 @@ async def _duplicates(exchange: Exchange) -> None:
     await exchange.answer([*payloads, payloads[-1], payloads[-1]])
 
 
+@_fault("answers twice")
+async def _twice(exchange: Exchange) -> None:
+    """A good answer and, in the same breath, one that nobody asked for."""
+    body = b"".join(map(exchange.framed, exchange.payloads())) if exchange.asked.streamed else exchange.payloads()[0]
+    good = exchange.head(200, f"Content-Length: {len(body)}") + body
+    await exchange.write(good + exchange.head(500, "Content-Length: 4") + b"oops")
+
+
 @_fault("one byte at a time")
 async def _bytes(exchange: Exchange) -> None:
     payloads = exchange.payloads()
@@ -504,6 +512,12 @@ async def _bytes(exchange: Exchange) -> None:
         if position % 100 == 0:
             await asyncio.sleep(0.001)
     await exchange.chunk(b"")
+
+
+@_fault("the key as an answer", dialects=("chat", "messages", "gemini"))
+async def _key(exchange: Exchange) -> None:
+    """Some gateways answer with what they were sent."""
+    await exchange.answer([payload.replace(b"@@@", exchange.asked.key.encode()) for payload in exchange.payloads("I got @@@")])
 
 
 _STREAMED: dict[str, Any] = {"streamed": (True,)}
@@ -559,6 +573,8 @@ class FaultServer:
         self.scripts: dict[str, Script] = {}
         self.script: Script = ("fine",)
         """For prompts without one of their own."""
+        self.loading: Script = ("fine",)
+        """For Ollama's request to load a model, which comes before the first question and is no trial."""
         self.ledger: dict[tuple[str, str], Account] = {}
         """By model and prompt."""
         self.strays: list[str] = []
@@ -624,10 +640,6 @@ class FaultServer:
         if asked is None:
             self.strays.append(head.partition("\r\n")[0])
             return False
-        if not asked.prompt:
-            # Ollama is asked to load a model before the first question; that is no trial.
-            await Exchange(asked, "", writer).answer(Exchange(asked, "", writer).payloads())
-            return True
         return await self._answered(Exchange(asked, self.answer(asked.prompt), writer))
 
     async def _answered(self, exchange: Exchange) -> bool:
@@ -643,7 +655,7 @@ class FaultServer:
         return exchange.keep
 
     def _scripted(self, asked: Asked, number: int) -> str:
-        script = self.scripts.get(asked.prompt, self.script)
+        script = self.scripts.get(asked.prompt, self.script) if asked.prompt else self.loading
         return script(asked, number) if callable(script) else script[min(number, len(script)) - 1]
 
 
