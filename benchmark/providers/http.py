@@ -15,6 +15,7 @@ from benchmark.core.errors import ConfigError, FailureKind, ProviderError
 from benchmark.core.message import Reply, StreamEvent
 from benchmark.core.model import ModelRef
 from benchmark.core.protocols import Endpoint
+from benchmark.core.redact import Redactor
 from benchmark.providers.transport import BodyTooLarge, Sink, Transport, TransportError
 from benchmark.wire.faults import fault
 
@@ -54,6 +55,7 @@ class HttpProvider:
         self._endpoint = endpoint
         self.base_url = checked_url(endpoint.base_url or self.default_url)
         self._transport: Transport | None = None
+        self._redact = Redactor((endpoint.api_key,))
 
     def headers(self) -> dict[str, str]:
         """Headers of every request, the key among them."""
@@ -75,8 +77,16 @@ class HttpProvider:
 
     async def ask(self, path: str, body: Mapping[str, Any], wire: Wire, *, stream: bool) -> Reply:
         """Send a request and read its answer, whole or piece by piece."""
-        if not stream:
-            return wire.decode(await self.post(path, body))
+        try:
+            return await (self._ask_streamed(path, body, wire) if stream else self._ask_whole(path, body, wire))
+        except ProviderError as error:
+            self._hidden(error)
+            raise
+
+    async def _ask_whole(self, path: str, body: Mapping[str, Any], wire: Wire) -> Reply:
+        return wire.decode(await self._fetch("POST", path, _ENCODER.encode(body)))
+
+    async def _ask_streamed(self, path: str, body: Mapping[str, Any], wire: Wire) -> Reply:
         reader, started = wire.Reader(), monotonic()
         first: list[float] = []
 
@@ -100,8 +110,13 @@ class HttpProvider:
         except TransportError as error:
             raise ProviderError(f"no answer from {self.base_url}: {error}", kind=FailureKind.TRANSIENT) from error
         if response.status != 200:
-            raise fault(response.status, response.body, response.headers)
+            raise self._hidden(fault(response.status, response.body, response.headers))
         return response.body
+
+    def _hidden(self, error: ProviderError) -> ProviderError:
+        """The error without the key: servers repeat what they were sent, and an error's text is shown and kept."""
+        error.args = (self._redact(str(error)),)
+        return error
 
     def _opened(self) -> Transport:
         if self._transport is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import select
 import socket
 import ssl
 import zlib
@@ -39,10 +40,6 @@ class TransportError(Exception):
     """The server could not be reached, or what came back is not HTTP."""
 
 
-class StaleConnection(TransportError):
-    """A connection used before was closed just as it was used again: the server never saw the request."""
-
-
 class BodyTooLarge(TransportError):
     """The answer is larger than any answer can be."""
 
@@ -70,11 +67,8 @@ class Transport:
     async def request(self, method: str, path: str, body: bytes = b"", *, sink: Sink | None = None) -> Response:
         """Send a request and wait for the whole answer; the body of a good one goes to the sink if there is one."""
         message = self._message(method, path, body)
-        connection = self._fresh()
-        if connection is not None:
-            with contextlib.suppress(StaleConnection):
-                return await self._exchange(connection, message, sink)
-        return await self._exchange(await self._connect(), message, sink)
+        connection = self._fresh() or await self._connect()
+        return await self._exchange(connection, message, sink)
 
     async def _exchange(self, connection: _Connection, message: bytes, sink: Sink | None) -> Response:
         self._busy.add(connection)
@@ -98,7 +92,7 @@ class Transport:
         """The connection used last, if it is still fit to be used."""
         while self._idle:
             connection = self._idle.pop()
-            if connection.reusable and monotonic() - connection.used_at < _IDLE_S:
+            if connection.reusable and monotonic() - connection.used_at < _IDLE_S and connection.is_quiet():
                 return connection
             connection.abort()
         return None
@@ -154,7 +148,7 @@ class _Connection(asyncio.Protocol):
         self._ends_with_connection = False
         self._inflate: Any = None
         self._connecting = False
-        self._heard = False
+        self._unread: select.poll | None = None
 
     async def exchange(self, message: bytes, sink: Sink | None, *, connecting: bool = False) -> Response:
         """Send a message and wait for its answer."""
@@ -174,6 +168,10 @@ class _Connection(asyncio.Protocol):
         # The old parser still waits for the end of the proxy's answer, which has none.
         self._parser = httptools.HttpResponseParser(self)
 
+    def is_quiet(self) -> bool:
+        """Whether nothing came unasked, its end above all, that the loop has not told us of yet."""
+        return self._unread is None or not self._unread.poll(0)
+
     def abort(self) -> None:
         """Close at once."""
         self.reusable = False
@@ -184,7 +182,6 @@ class _Connection(asyncio.Protocol):
         self._response = Response()
         self._body.clear()
         self._received = self._head_bytes = 0
-        self._heard = False
         self._ends_with_connection = False
         self._inflate = None
 
@@ -199,14 +196,16 @@ class _Connection(asyncio.Protocol):
         """Keep the transport; have the system notice a peer that went away without a word."""
         self._transport = cast(asyncio.Transport, transport)
         with contextlib.suppress(OSError, AttributeError):
-            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            peer = transport.get_extra_info("socket")
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            self._unread = select.poll()
+            self._unread.register(peer.fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; anything nobody asked for ends the connection."""
         if self._waiter is None or self._waiter.done():
             self.abort()
             return
-        self._heard = True
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -223,13 +222,17 @@ class _Connection(asyncio.Protocol):
             return
         if self._ends_with_connection and error is None:
             self.on_message_complete()
-        elif self.used_at and not self._heard:
-            self._fail(StaleConnection("the server closed the connection"))
         else:
+            # Even of a connection used before nobody can tell whether the server had read the request.
             reason = f": {error}" if error else ""
             self._fail(TransportError(f"the connection was closed before the answer was complete{reason}"))
 
     # --- what the parser tells us
+
+    def on_message_begin(self) -> None:
+        """A second answer in the same breath belongs to nobody, least of all to the first one's reader."""
+        if self._waiter is None or self._waiter.done():
+            raise TransportError("the server answered what it was not asked")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header."""

@@ -28,7 +28,16 @@ from benchmark.core.message import (
 from benchmark.core.model import Request
 from benchmark.wire import sse
 from benchmark.wire.faults import reported
-from benchmark.wire.reading import LARGEST_STREAM_BYTES, UNREADABLE, StreamReader, bad_request, parse, read_request, second_look
+from benchmark.wire.reading import (
+    LARGEST_STREAM_BYTES,
+    UNREADABLE,
+    StreamReader,
+    bad_request,
+    parse,
+    plausible,
+    read_request,
+    second_look,
+)
 from benchmark.wire.writing import (
     Logprob,
     data_url,
@@ -429,11 +438,13 @@ def _usage(usage: _Usage) -> Usage | None:
     if usage.prompt_tokens is None or usage.completion_tokens is None:
         return None
     sent, made = usage.prompt_tokens_details, usage.completion_tokens_details
-    return Usage(
-        input_tokens=usage.prompt_tokens,
-        cached_tokens=(sent.cached_tokens or 0) if sent else 0,
-        output_tokens=usage.completion_tokens,
-        reasoning_tokens=(made.reasoning_tokens or 0) if made else 0,
+    return plausible(
+        Usage(
+            input_tokens=usage.prompt_tokens,
+            cached_tokens=(sent.cached_tokens or 0) if sent else 0,
+            output_tokens=usage.completion_tokens,
+            reasoning_tokens=(made.reasoning_tokens or 0) if made else 0,
+        )
     )
 
 

@@ -29,7 +29,7 @@ from benchmark.core.message import (
 from benchmark.core.model import Request
 from benchmark.wire import sse
 from benchmark.wire.faults import malformed, reported
-from benchmark.wire.reading import LARGEST_STREAM_BYTES, StreamReader, bad_request, gather, parse, read_request
+from benchmark.wire.reading import LARGEST_STREAM_BYTES, StreamReader, bad_request, gather, parse, plausible, read_request
 from benchmark.wire.writing import (
     ENCODER,
     arguments_of,
@@ -544,12 +544,14 @@ def _likely(one: TokenLogprob) -> dict[str, Any]:
 def _usage(usage: _Usage | None) -> Usage | None:
     if usage is None:
         return None
-    return Usage(
-        input_tokens=usage.prompt_token_count + usage.tool_use_prompt_token_count,
-        cached_tokens=usage.cached_content_token_count,
-        # Google counts reasoning apart from the candidates; we count everything generated.
-        output_tokens=usage.candidates_token_count + usage.thoughts_token_count,
-        reasoning_tokens=usage.thoughts_token_count,
+    return plausible(
+        Usage(
+            input_tokens=usage.prompt_token_count + usage.tool_use_prompt_token_count,
+            cached_tokens=usage.cached_content_token_count,
+            # Google counts reasoning apart from the candidates; we count everything generated.
+            output_tokens=usage.candidates_token_count + usage.thoughts_token_count,
+            reasoning_tokens=usage.thoughts_token_count,
+        )
     )
 
 

@@ -28,7 +28,16 @@ from benchmark.core.message import (
 from benchmark.core.model import Request
 from benchmark.wire import sse
 from benchmark.wire.faults import reported
-from benchmark.wire.reading import LARGEST_STREAM_BYTES, StreamReader, bad_request, gather, parse, parse_event, read_request
+from benchmark.wire.reading import (
+    LARGEST_STREAM_BYTES,
+    StreamReader,
+    bad_request,
+    gather,
+    parse,
+    parse_event,
+    plausible,
+    read_request,
+)
 from benchmark.wire.writing import arguments_of, arguments_text, as_list, encode_line, in_turn, raw_arguments, text_parts
 
 DEFAULT_MAX_TOKENS = 4096
@@ -415,15 +424,17 @@ def _reply_blocks(reply: Reply) -> list[dict[str, Any]]:
     return blocks + [_tool_use(call) for call in reply.tool_calls]
 
 
-def _usage(usage: _Usage) -> Usage:
+def _usage(usage: _Usage) -> Usage | None:
     cached = usage.cache_read_input_tokens or 0
     details = usage.output_tokens_details
-    return Usage(
-        # Anthropic counts cached tokens apart from input_tokens; we count everything sent.
-        input_tokens=(usage.input_tokens or 0) + cached + (usage.cache_creation_input_tokens or 0),
-        cached_tokens=cached,
-        output_tokens=usage.output_tokens or 0,
-        reasoning_tokens=(details.thinking_tokens or 0) if details else 0,
+    return plausible(
+        Usage(
+            # Anthropic counts cached tokens apart from input_tokens; we count everything sent.
+            input_tokens=(usage.input_tokens or 0) + cached + (usage.cache_creation_input_tokens or 0),
+            cached_tokens=cached,
+            output_tokens=usage.output_tokens or 0,
+            reasoning_tokens=(details.thinking_tokens or 0) if details else 0,
+        )
     )
 
 

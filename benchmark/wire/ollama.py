@@ -27,7 +27,7 @@ from benchmark.core.message import (
 from benchmark.core.model import Request
 from benchmark.wire import sse
 from benchmark.wire.faults import malformed, reported
-from benchmark.wire.reading import LARGEST_STREAM_BYTES, StreamReader, bad_request, gather, parse, read_request
+from benchmark.wire.reading import LARGEST_STREAM_BYTES, StreamReader, bad_request, gather, parse, plausible, read_request
 from benchmark.wire.writing import (
     Logprob,
     arguments_of,
@@ -303,16 +303,19 @@ def _finish(reply: _Reply) -> Finish:
     return Finish.LENGTH if reply.done_reason == "length" else Finish.STOP
 
 
-def _usage(reply: _Reply) -> Usage:
-    return Usage(
-        input_tokens=reply.prompt_eval_count,
-        cached_tokens=reply.prompt_eval_cached_count,
-        output_tokens=reply.eval_count,
+def _usage(reply: _Reply) -> Usage | None:
+    return plausible(
+        Usage(
+            input_tokens=reply.prompt_eval_count,
+            cached_tokens=reply.prompt_eval_cached_count,
+            output_tokens=reply.eval_count,
+        )
     )
 
 
 def _seconds(reply: _Reply) -> float | None:
-    return (reply.total_duration - reply.load_duration) * _NANOSECONDS or None
+    seconds = (reply.total_duration - reply.load_duration) * _NANOSECONDS
+    return seconds if seconds > 0 else None
 
 
 def encode_reply(reply: Reply, *, created: str = "1970-01-01T00:00:00Z") -> dict[str, Any]:

@@ -30,6 +30,9 @@ from benchmark.wire.faults import malformed, reported
 LARGEST_STREAM_BYTES = 64 * 1024 * 1024
 """No answer is longer; a stream that is has lost its way."""
 
+_MOST_TOKENS = 2**53
+"""No call takes more; a larger count would not fit into a database, or a browser."""
+
 UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 """What decoding raises; text that is not UTF-8 is a ValueError."""
 
@@ -96,6 +99,12 @@ def second_look(decoder: msgspec.json.Decoder[T], data: bytes, what: str, error:
     if isinstance(body, dict) and body.get("error"):
         raise reported(body) from None
     raise malformed(f"is not {what} ({error})", data) from None
+
+
+def plausible(usage: Usage) -> Usage | None:
+    """What a server says a call consumed, or None: counts that cannot be are no counts, and nobody is billed by them."""
+    counts = (usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.reasoning_tokens)
+    return usage if min(counts) >= 0 and max(counts) <= _MOST_TOKENS else None
 
 
 class Gathered:

@@ -38,6 +38,7 @@ from benchmark.wire.reading import (
     gather,
     parse,
     parse_event,
+    plausible,
     read_request,
 )
 from benchmark.wire.writing import (
@@ -440,11 +441,13 @@ def _usage(usage: _Usage | None) -> Usage | None:
     if usage is None:
         return None
     sent, made = usage.input_tokens_details, usage.output_tokens_details
-    return Usage(
-        input_tokens=usage.input_tokens,
-        cached_tokens=(sent.cached_tokens or 0) if sent else 0,
-        output_tokens=usage.output_tokens,
-        reasoning_tokens=(made.reasoning_tokens or 0) if made else 0,
+    return plausible(
+        Usage(
+            input_tokens=usage.input_tokens,
+            cached_tokens=(sent.cached_tokens or 0) if sent else 0,
+            output_tokens=usage.output_tokens,
+            reasoning_tokens=(made.reasoning_tokens or 0) if made else 0,
+        )
     )
 
 

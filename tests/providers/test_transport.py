@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from benchmark.core.errors import ConfigError
 from benchmark.providers import transport
@@ -280,3 +281,42 @@ async def test_unknown_certificate_is_refused(certificate: tuple[Path, Path]) ->
     async with serving(Peer(answer(b"secret")), ssl=serverside) as address:
         with pytest.raises(TransportError, match=r"(?i)certificate"):
             await Transport(f"https://{address}", {}).request("GET", "/")
+
+
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_request_a_server_may_have_read_is_not_sent_again(factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """A connection used before that is closed instead of answered is an error, for the caller to count."""
+
+    async def ask() -> int:
+        peer = Peer(answer(b"1"), b"", answer(b"2"))
+        async with reaching(peer) as client:
+            await client.request("POST", "/", b"")
+            peer.close_after = True
+            with pytest.raises(TransportError, match="closed before the answer"):
+                await client.request("POST", "/", b"")
+        return len(peer.requests)
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        assert runner.run(ask()) == 2
+
+
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_connection_closed_meanwhile_is_not_used(factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """Even when the loop has had no time to tell: the request goes out once, on a new connection."""
+
+    async def ask() -> tuple[bytes, int]:
+        peer = Peer(answer(b"1"), answer(b"2"))
+        async with reaching(peer) as client:
+            await client.request("POST", "/", b"")
+            theirs = client._idle[0]
+            assert theirs.is_quiet()
+            theirs._transport.pause_reading()  # type: ignore[union-attr]
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:  # type: ignore[arg-type]
+                task.cancel()
+            await asyncio.sleep(0.02)
+            assert theirs.reusable
+            assert not theirs.is_quiet()
+            return (await client.request("POST", "/", b"")).body, peer.connections
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        assert runner.run(ask()) == (b"2", 2)
