@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ from benchmark.engine.attempt import Tools, attempt
 from benchmark.engine.call import Caller
 from benchmark.engine.deadlines import Deadlines
 from benchmark.engine.stop import Stop
+from benchmark.engine.traffic import Account, Gate
 from benchmark.providers.anthropic import Anthropic
 from benchmark.providers.google import Google
 from benchmark.providers.http import HttpProvider
@@ -204,6 +206,7 @@ def make_caller(provider: Any, deadlines: Deadlines, policy: RetryPolicy, timeou
         policy=policy,
         request_timeout_s=timeout_s,
         on_wait=lambda reason, seconds: None,
+        gate=Gate(account=Account(monotonic), stop=stop, awake=monotonic, tell=lambda *_: None),
     )
 
 

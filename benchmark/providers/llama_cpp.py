@@ -45,8 +45,8 @@ class LlamaCpp:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._processes: dict[str, Process] = {}
-        self._clients: dict[str, Compatible] = {}
-        self._servers: dict[str, Compatible] = {}
+        self._clients: dict[str, _Server] = {}
+        self._servers: dict[str, _Server] = {}
         """The same servers below /v1, for what is llama.cpp's own."""
 
     async def open(self, model: ModelRef) -> None:
@@ -68,8 +68,8 @@ class LlamaCpp:
         self._processes[model.name] = process
         url = await _address(process, path)
         endpoint = Endpoint(base_url=f"{url}/v1", api_key=key, max_connections=self._endpoint.max_connections)
-        self._clients[model.name] = Compatible(endpoint)
-        self._servers[model.name] = Compatible(replace(endpoint, base_url=url))
+        self._clients[model.name] = _Server(endpoint)
+        self._servers[model.name] = _Server(replace(endpoint, base_url=url))
 
     async def generate(self, request: Request) -> Reply:
         """Ask the model's process for one chat completion."""
@@ -118,6 +118,14 @@ class LlamaCpp:
         self._processes.clear()
 
 
+class _Server(Compatible):
+    """llama.cpp's own server. On this machine a new connection costs nothing, and it closes old ones as it likes."""
+
+    def headers(self) -> dict[str, str]:
+        """One request per connection."""
+        return super().headers() | {"Connection": "close"}
+
+
 class _Prompt(msgspec.Struct):
     prompt: str
 
@@ -135,7 +143,7 @@ class _Completion(msgspec.Struct):
     completion_probabilities: list[_Token] = []
 
 
-async def _tokens(server: Compatible, text: str, *, special: bool) -> list[int]:
+async def _tokens(server: _Server, text: str, *, special: bool) -> list[int]:
     body = {"content": text, "add_special": special}
     return msgspec.json.decode(await server.post("/tokenize", body), type=_Tokens).tokens
 

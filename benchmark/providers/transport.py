@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import re
 import select
 import socket
 import ssl
@@ -29,6 +30,7 @@ from benchmark.core.errors import ConfigError
 LARGEST_BODY_BYTES = 64 * 1024 * 1024
 _LARGEST_HEAD_BYTES = 64 * 1024
 _CONNECT_S = 30.0
+_KEPT_FOR = re.compile(r"timeout=(\d{1,6})")
 _IDLE_S = 15.0
 """Servers close idle connections, most after a minute or more; an older one is not used again."""
 
@@ -92,7 +94,7 @@ class Transport:
         """The connection used last, if it is still fit to be used."""
         while self._idle:
             connection = self._idle.pop()
-            if connection.reusable and monotonic() - connection.used_at < _IDLE_S and connection.is_quiet():
+            if connection.reusable and monotonic() < connection.fresh_until and connection.is_quiet():
                 return connection
             connection.abort()
         return None
@@ -135,7 +137,7 @@ class _Connection(asyncio.Protocol):
     """One connection, which carries one exchange at a time."""
 
     def __init__(self) -> None:
-        self.used_at = 0.0
+        self.fresh_until = 0.0
         self.reusable = False
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[Response] | None = None
@@ -280,7 +282,7 @@ class _Connection(asyncio.Protocol):
         if self._connecting:
             return
         response.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self.used_at = monotonic()
+        self.fresh_until = monotonic() + _idle_seconds(response)
         self.reusable = self._parser.should_keep_alive() and not self._ends_with_connection
         self._conclude(response)
 
@@ -295,6 +297,12 @@ class _Connection(asyncio.Protocol):
         except zlib.error as error:
             raise TransportError(f"the answer's compression is broken: {error}") from None
         return cast(bytes, plain)
+
+
+def _idle_seconds(response: Response) -> float:
+    """How long the connection may rest: no longer than the server says it keeps one."""
+    promised = _KEPT_FOR.search(response.headers.get("keep-alive", ""))
+    return min(_IDLE_S, float(promised[1]) - 1) if promised else _IDLE_S
 
 
 async def _opened(url: SplitResult, **options: Any) -> _Connection:
