@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from benchmark.core.clock import Clock
 from benchmark.core.errors import FailureKind, ProviderError
 from benchmark.core.message import Reply, Usage
@@ -45,6 +47,7 @@ class Caller:
     policy: RetryPolicy
     request_timeout_s: float
     on_wait: Callable[[str, float], None]
+    redact: Callable[[str], str] = str
     stream: bool = False
     """Have the answers streamed."""
     random: random.Random = field(default_factory=random.Random)
@@ -88,11 +91,19 @@ class Caller:
         except TimeoutError:
             message = f"no answer within {self.request_timeout_s:g} s"
             raise ProviderError(message, kind=FailureKind.TIMEOUT) from None
+        reply = self._without_secrets(reply)
         if not reply.cached:
             meter.model_s += reply.model_seconds or self.clock.monotonic() - started
             if meter.first_token_s is None:
                 meter.first_token_s = reply.first_token_seconds
         return reply
+
+    def _without_secrets(self, reply: Reply) -> Reply:
+        """A gateway may repeat the key it was sent: it goes no further than here."""
+        text, thinking = self.redact(reply.text), self.redact(reply.thinking) if reply.thinking else ""
+        if text == reply.text and thinking == reply.thinking:
+            return reply
+        return replace(reply, text=text, thinking=thinking)
 
     async def _queued(self, request: Request, meter: Meter) -> Ticket:
         started = self.clock.monotonic()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmark.core.clock import Clock, SystemClock
-from benchmark.core.errors import BenchmarkError
+from benchmark.core.errors import BenchmarkError, FailureKind, ProviderError
 from benchmark.core.events import Event, ModelFinished, ModelStarted, ModelState, ModelWaiting, TrialFinished
 from benchmark.core.model import ModelRef
 from benchmark.core.protocols import Endpoint, Generates, Provider
@@ -35,6 +35,7 @@ _DRAIN_S = 8.0
 """How long what is in flight may still take after the first Ctrl-C."""
 _HOPELESS = 20
 """So many trials failing one after another, each tried as often as it may be, mean that nobody is there."""
+_OPENINGS = 4
 _TELL_EVERY_S = 1.0
 """A model says that it waits no more often than this."""
 _NO_TIME_S = 1e-3
@@ -296,11 +297,27 @@ class _Engine:
         try:
             if lane.count:
                 if self.spec.replay_dir is None:
-                    await provider.open(lane.model)
+                    await self._open(provider, lane.model)
                 with contextlib.ExitStack() as kept:
                     await self._work(lane, self._answering(provider, lane.model, kept), most, progress)
         finally:
             await asyncio.shield(provider.close())
+
+    async def _open(self, provider: Provider, model: ModelRef) -> None:
+        """Get the provider ready: what may pass is tried again, and nothing is waited for without end."""
+        wait_s = self.spec.retry.first_wait_s
+        for left in range(_OPENINGS - 1, -1, -1):
+            try:
+                return await self.deadlines.within(self.spec.request_timeout_s, provider.open(model))
+            except TimeoutError:
+                message = f"{model.spelled_out} was not ready in time; --request-timeout gives it longer"
+                raise ProviderError(message, kind=FailureKind.TIMEOUT) from None
+            except ProviderError as error:
+                if not error.kind.retryable or not left:
+                    raise
+                await self.stop.pause(max(wait_s, error.retry_after or 0.0))
+                wait_s *= 2
+        return None
 
     def _answering(self, provider: Provider, model: ModelRef, kept: contextlib.ExitStack) -> Generates:
         """Who answers: the provider itself, or what stands before it or in its place."""
@@ -390,6 +407,7 @@ class _Engine:
             request_timeout_s=self.spec.request_timeout_s,
             on_wait=gate.tell,
             stream=self.spec.stream,
+            redact=self.redact,
         )
         return Tools(agent=make_agent(self.spec.agent), scorers=_Scorers(), caller=caller, redact=self.redact)
 

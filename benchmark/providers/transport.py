@@ -283,8 +283,12 @@ class _Connection(asyncio.Protocol):
             return
         response.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self.fresh_until = monotonic() + _idle_seconds(response)
-        self.reusable = self._parser.should_keep_alive() and not self._ends_with_connection
+        self.reusable = self._parser.should_keep_alive() and not self._ends_with_connection and not self._closes_unsaid()
         self._conclude(response)
+
+    def _closes_unsaid(self) -> bool:
+        """Local servers, llama.cpp among them, close after a stream and do not say so; a new local connection is cheap."""
+        return self._sink is not None and self._transport is not None and self._transport.get_extra_info("sslcontext") is None
 
     def _conclude(self, response: Response) -> None:
         if self._waiter is not None and not self._waiter.done():
