@@ -113,11 +113,11 @@ def read_summary(folder: Path) -> Summary:
         return summarise(reader)
 
 
-def write_reports(folder: Path, *, csv_path: Path | None) -> list[Path]:
+def write_reports(folder: Path, *, csv_path: Path | None, summary: Summary | None = None) -> list[Path]:
     """Write the run's files and say where they are; `csv_path` None leaves the CSV out."""
     report = folder / REPORT_JSON
     with StoreReader(folder) as reader:
-        write_files(reader, summarise(reader), report, csv_path)
+        write_files(reader, summary or summarise(reader), report, csv_path)
     return [report] if csv_path is None else [report, csv_path]
 
 

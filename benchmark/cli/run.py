@@ -32,7 +32,6 @@ from benchmark.pipeline import (
     loop_factory,
     make_plan,
     preflight,
-    read_summary,
     run_plan,
     write_reports,
 )
@@ -124,8 +123,8 @@ def run_with(flags: Flags) -> int:
         return exits.FAILED
     if not flags.resume:
         plan = plan.placed_in(_folder(flags))
-    interrupted = run_watched(plan, view_for(flags, console), console)
-    return _report(plan.spec.results_dir, flags, console, interrupted)
+    interrupted, summary = run_watched(plan, view_for(flags, console), console)
+    return _report(plan.spec.results_dir, summary, flags, console, interrupted)
 
 
 # --- what to run ------------------------------------------------------------------------------------
@@ -315,8 +314,8 @@ def view_for(flags: Flags, console: Console) -> View:
     return Live(console.rich) if console.is_terminal else Plain(console.line)
 
 
-def run_watched(plan: Plan, view: View, console: Console) -> int:
-    """Run the plan under a view. 0 when it ran to its end, else the code of the signal that ended it."""
+def run_watched(plan: Plan, view: View, console: Console) -> tuple[int, Summary]:
+    """Run the plan under a view: 0 when it ran to its end, else the code of the signal that ended it, and the result."""
     stop = Stop()
     codes: list[int] = []
 
@@ -331,23 +330,22 @@ def run_watched(plan: Plan, view: View, console: Console) -> int:
             timer.daemon = True
             timer.start()
 
-    async def work() -> None:
+    async def work() -> Summary:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, on_signal, exits.INTERRUPTED)
         loop.add_signal_handler(signal.SIGTERM, on_signal, exits.TERMINATED)
-        await run_plan(plan, watch=view.watch, stop=stop)
+        return await run_plan(plan, watch=view.watch, stop=stop)
 
     with view, asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(work())
-    return codes[0] if codes else 0
+        summary = runner.run(work())
+    return (codes[0] if codes else 0), summary
 
 
-def _report(folder: Path, flags: Flags, console: Console, interrupted: int) -> int:
+def _report(folder: Path, summary: Summary, flags: Flags, console: Console, interrupted: int) -> int:
     """Write the files, show the result, and say how to go on where something is left to do."""
-    summary = read_summary(folder)
     named = flags.output if flags.output and flags.output.suffix.lower() == ".csv" else None
     csv_path = None if flags.no_csv else named or folder / TRIALS_CSV
-    written = write_reports(folder, csv_path=csv_path)
+    written = write_reports(folder, csv_path=csv_path, summary=summary)
     code = interrupted or exit_code(summary, allow_failures=flags.allow_failures, fail_under=flags.fail_under)
     if flags.as_json:
         JsonLines().say({"event": "run_finished", "exit_code": code, "run": str(folder), **summary_data(summary)})

@@ -93,7 +93,8 @@ def _batches(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]
 
 def _guarded(row: tuple[Any, ...]) -> list[Any]:
     """Cells a spreadsheet would run as a formula get a quote before them."""
-    return [f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell for cell in row]
+    # Most texts begin with a letter, and need no second look.
+    return [f"'{cell}" if isinstance(cell, str) and not cell[:1].isalnum() and _FORMULA.match(cell) else cell for cell in row]
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:
