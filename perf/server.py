@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import ssl
 import sys
 import time
 
@@ -32,6 +33,25 @@ def response(body: bytes) -> bytes:
 
 
 ANSWER = response(_COMPLETION)
+
+
+def piece(data: str) -> bytes:
+    """One server-sent event as a chunk of a chunked body."""
+    event = f"data: {data}\n\n".encode()
+    return b"%x\r\n%b\r\n" % (len(event), event)
+
+
+def delta(text: str, finish: str | None = None, **more: object) -> str:
+    """One streamed piece of a completion."""
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
+    return json.dumps({"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "mock", "choices": [choice], **more})
+
+
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+STREAM_PIECE = piece(delta(" word"))
+_USAGE = {"prompt_tokens": 50, "completion_tokens": 200, "total_tokens": 250}
+STREAM_END = piece(delta("", "stop", usage=_USAGE)) + piece("[DONE]") + b"0\r\n\r\n"
+_BETWEEN_PIECES_S = 0.004
 
 
 class Stats:
@@ -63,10 +83,11 @@ class Stats:
 class Chat(asyncio.Protocol):
     """One kept-alive connection."""
 
-    def __init__(self, stats: Stats, loop: asyncio.AbstractEventLoop, latency_s: float) -> None:
+    def __init__(self, stats: Stats, loop: asyncio.AbstractEventLoop, latency_s: float, pieces: int) -> None:
         self._stats = stats
         self._loop = loop
         self._latency_s = latency_s
+        self._pieces = pieces
         self._buffer = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -105,7 +126,17 @@ class Chat(asyncio.Protocol):
         stats.requests += 1
         stats.in_flight -= 1
         stats.last_s = time.monotonic()
-        self._transport.write(ANSWER)
+        if self._pieces:
+            self._stream()
+        else:
+            self._transport.write(ANSWER)
+
+    def _stream(self) -> None:
+        """Each piece in a packet of its own, as a model makes them."""
+        self._transport.write(STREAM_HEAD)
+        for number in range(1, self._pieces + 1):
+            self._loop.call_later(number * _BETWEEN_PIECES_S, self._transport.write, STREAM_PIECE)
+        self._loop.call_later((self._pieces + 1) * _BETWEEN_PIECES_S, self._transport.write, STREAM_END)
 
     def _told(self, head: bytes) -> None:
         figures = self._stats.as_json()
@@ -121,10 +152,10 @@ def _content_length(head: bytes) -> int:
     return int(head[at + 15 : head.index(b"\r", at)])
 
 
-async def serve(latency_s: float) -> None:
+async def serve(latency_s: float, pieces: int, tls: ssl.SSLContext | None) -> None:
     """Listen on a free port until standard input closes."""
     loop, stats, closed = asyncio.get_running_loop(), Stats(), asyncio.Event()
-    server = await loop.create_server(lambda: Chat(stats, loop, latency_s), "127.0.0.1", 0, backlog=1024)
+    server = await loop.create_server(lambda: Chat(stats, loop, latency_s, pieces), "127.0.0.1", 0, backlog=1024, ssl=tls)
     print(server.sockets[0].getsockname()[1], flush=True)
     loop.add_reader(sys.stdin.fileno(), closed.set)
     await closed.wait()
@@ -134,10 +165,16 @@ def main() -> None:
     """Serve."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--latency-ms", type=float, default=0.0)
+    parser.add_argument("--pieces", type=int, default=0, help="stream every answer in so many pieces")
+    parser.add_argument("--tls", nargs=2, metavar=("CERTIFICATE", "KEY"))
     arguments = parser.parse_args()
+    tls = None
+    if arguments.tls:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(*arguments.tls)
     pin(SERVER_CORE)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(arguments.latency_ms / 1000))
+        runner.run(serve(arguments.latency_ms / 1000, arguments.pieces, tls))
 
 
 if __name__ == "__main__":
