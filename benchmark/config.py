@@ -18,13 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from benchmark.core.errors import BenchmarkError, ConfigError
 from benchmark.core.model import Limits, ModelRef, Price
 from benchmark.core.protocols import Endpoint
-from benchmark.registry import Catalog, did_you_mean, make_ref, names, provider_class
+from benchmark.registry import Catalog, did_you_mean, make_ref, names, plugin, provider_class
 
 FILE_NAME = "models_config.yaml"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _DETECT_S = 1.0
 _DETECTED_FOR_S = 10.0
-_detected: dict[str, tuple[float, tuple[str, ...]]] = {}
+_detected: dict[str, tuple[float, Mapping[str, str]]] = {}
 """What each Ollama server had when it was last asked: one command asks for many names."""
 
 
@@ -108,7 +108,7 @@ class Config:
 
     def catalog(self, *, detect: bool) -> Catalog:
         """Every model that can be named; with `detect`, also what Ollama has now."""
-        return Catalog(configured=self.models, detected=detect_ollama() if detect else ())
+        return Catalog(configured=self.models, detected=detect_ollama() if detect else {})
 
 
 def load_config(path: Path | None = None) -> Config:
@@ -153,28 +153,30 @@ def _unquoted(value: str) -> str:
     return value.split(" #", maxsplit=1)[0].rstrip()
 
 
-def detect_ollama() -> tuple[str, ...]:
-    """Models of the Ollama server, or none when it is not there."""
+def detect_ollama() -> Mapping[str, str]:
+    """Models of the Ollama server with the digests of their weights, or none when it is not there."""
     variables = provider_class("ollama").url_variables
     url = next((os.environ[v] for v in variables if os.environ.get(v)), "")
-    asked_at, models = _detected.get(url, (-_DETECTED_FOR_S, ()))
+    asked_at, models = _detected.get(url, (-_DETECTED_FOR_S, {}))
     if time.monotonic() - asked_at < _DETECTED_FOR_S:
         return models
-    found: list[str] = []
+    found: dict[str, str] = {}
     # In a thread of its own: the caller may be inside a running event loop.
-    thread = threading.Thread(target=lambda: found.extend(asyncio.run(_ollama_models(url))), daemon=True)
+    thread = threading.Thread(target=lambda: found.update(asyncio.run(_ollama_models(url))), daemon=True)
     thread.start()
     thread.join(_DETECT_S * 2)
-    _detected[url] = (time.monotonic(), tuple(found))
-    return tuple(found)
+    _detected[url] = (time.monotonic(), found)
+    return found
 
 
-async def _ollama_models(url: str) -> tuple[str, ...]:
-    provider = provider_class("ollama")(Endpoint(base_url=url, max_connections=1))
+async def _ollama_models(url: str) -> Mapping[str, str]:
+    provider = plugin("providers", "ollama")(Endpoint(base_url=url, max_connections=1))
     try:
-        return tuple(await asyncio.wait_for(provider.list_models(), _DETECT_S))
+        found: Mapping[str, str] = await asyncio.wait_for(provider.weights(), _DETECT_S)
     except (BenchmarkError, TimeoutError):
-        return ()
+        return {}
+    else:
+        return found
     finally:
         await provider.close()
 

@@ -162,8 +162,8 @@ class Catalog:
 
     configured: Mapping[str, ModelRef] = field(default_factory=dict)
     """By the name in models_config.yaml."""
-    detected: tuple[str, ...] = ()
-    """Models of the Ollama server, by tag."""
+    detected: Mapping[str, str] = field(default_factory=dict)
+    """Models of the Ollama server by tag, with the digests of their weights."""
 
     def names(self) -> list[str]:
         """Every name that can be typed, except reference models' and paths."""
@@ -186,7 +186,7 @@ class Catalog:
         if slash and provider in names("providers"):
             return self._spelled_out(provider, rest)
         found = [make_ref(p, name) for p, known in SHIPPED.items() if name in known]
-        found += [make_ref("ollama", tag) for tag in self.detected if name in (tag, tag.removesuffix(":latest"))]
+        found += [self._ollama(tag) for tag in self.detected if name in (tag, tag.removesuffix(":latest"))]
         if len(found) > 1:
             spelled = " or ".join(ref.spelled_out for ref in found)
             raise AmbiguousModel(f"{name!r} fits more than one provider: write {spelled}")
@@ -199,10 +199,15 @@ class Catalog:
             raise UnknownModel(f"{provider + '/'!r} names no model; write {provider}/NAME")
         if provider == "ollama":
             name = next((tag for tag in self.detected if tag.removesuffix(":latest") == name), name)
+            return replace(self._ollama(name), verified=name in self.detected)
         known = SHIPPED.get(provider, ())
         if provider == "baseline" and name not in known:
             raise UnknownModel(f"there is no baseline {name!r}; there are {', '.join(known)}")
-        return replace(make_ref(provider, name), verified=name in known or name in self.detected)
+        return replace(make_ref(provider, name), verified=name in known)
+
+    def _ollama(self, tag: str) -> ModelRef:
+        """A model of the Ollama server, with the weights the tag stands for now."""
+        return replace(make_ref("ollama", tag), weights_digest=self.detected.get(tag, ""))
 
 
 def make_ref(provider: str, name: str) -> ModelRef:

@@ -101,7 +101,7 @@ def _typed(choice: Choice, config: Config, catalog: Catalog) -> list[str]:
 
 def _default_of(provider: str, catalog: Catalog) -> str:
     if provider == "ollama" and catalog.detected:
-        return f"ollama/{catalog.detected[0]}"
+        return f"ollama/{next(iter(catalog.detected))}"
     if provider not in DEFAULT_MODELS:
         known = ", ".join(DEFAULT_MODELS)
         raise UsageError(

@@ -104,7 +104,7 @@ def _keys() -> Iterator[Finding]:
 def _ollama() -> Finding:
     models = detect_ollama()
     if models:
-        return Finding("✓", f"Ollama is up with {len(models)} models: {', '.join(models[:8])}")
+        return Finding("✓", f"Ollama is up with {len(models)} models: {', '.join(list(models)[:8])}")
     return Finding("–", "Ollama is not up, or has no models", "ollama serve, then ollama pull llama3.2; elsewhere: OLLAMA_HOST")
 
 

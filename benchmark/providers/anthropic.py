@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -24,6 +24,8 @@ class Anthropic(HttpProvider):
     reference: ClassVar[bool] = False
     unsupported: ClassVar[frozenset[str]] = messages.UNSUPPORTED
     """Settings and abilities its requests have no word for."""
+    implied: ClassVar[Mapping[str, int]] = {"max_tokens": messages.DEFAULT_MAX_TOKENS}
+    """Sent when the user gave none, because the format needs it."""
     default_url: ClassVar[str] = "https://api.anthropic.com"
 
     def headers(self) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -48,6 +48,10 @@ class Ollama(HttpProvider):
 
     async def list_models(self) -> Sequence[str]:
         """Names of the installed models that can chat."""
+        return tuple(await self.weights())
+
+    async def weights(self) -> Mapping[str, str]:
+        """The installed models that can chat, each with the digest of its weights: a tag may move to others."""
         return ollama.decode_tags(await self.get("/api/tags"))
 
 

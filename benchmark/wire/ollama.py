@@ -404,10 +404,10 @@ def _event_message(event: StreamEvent) -> dict[str, Any] | None:
 # --- the models ------------------------------------------------------------------------------------
 
 
-def decode_tags(data: bytes) -> list[str]:
-    """Names of the installed models that can chat here: no embedding models, nothing in the cloud."""
+def decode_tags(data: bytes) -> dict[str, str]:
+    """The installed models that can chat here, with the digests of their weights: no embedding models, nothing in the cloud."""
     tags = parse(_TAGS_DECODER, data, "a list of models")
-    return [tag.name for tag in tags.models if _can_chat(tag)]
+    return {tag.name: tag.digest for tag in tags.models if _can_chat(tag)}
 
 
 def _can_chat(tag: _Tag) -> bool:

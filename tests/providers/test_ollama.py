@@ -10,6 +10,7 @@ from benchmark.core.message import Reply, Usage, user
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.protocols import Endpoint
 from benchmark.providers.ollama import Ollama, refuse_truncated
+from benchmark.registry import Catalog
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,11 @@ async def test_weights_are_loaded_before_the_first_question(server: FakeServer) 
 
     assert [a.body["options"]["num_ctx"] for a in server.ledger] == [4096]
     assert reply.model_seconds == pytest.approx(0.001)
+
+
+def test_weights_behind_a_tag_are_part_of_a_trials_identity() -> None:
+    """`ollama pull` may move a tag to other weights: their answers are not those of the old ones."""
+    old, new = (Catalog(detected={"llama3:latest": digest}).resolve("llama3") for digest in ("aaa", "bbb"))
+    assert (old.name, old.weights_digest) == ("llama3:latest", "aaa")
+    assert old.digest != new.digest
+    assert Catalog(detected={"llama3:latest": "aaa"}).resolve("ollama/llama3").digest == old.digest

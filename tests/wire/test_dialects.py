@@ -184,7 +184,7 @@ def test_ollama_lists_models_that_can_chat():
         {"name": "x", "capabilities": ["embedding"]},
         {"name": "y", "capabilities": ["completion"]},
     ]
-    assert ollama.decode_tags(body({"models": tags})) == ["llama3:8b", "y"]
+    assert ollama.decode_tags(body({"models": tags})) == {"llama3:8b": "", "y": ""}
 
 
 BROKEN = [
