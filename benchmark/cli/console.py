@@ -39,8 +39,8 @@ class Console:
         return self.rich.is_terminal
 
     def line(self, text: str = "", *, style: str = "") -> None:
-        """A plain line; nothing in it is mark-up."""
-        self.rich.print(text, style=style or None, markup=False, soft_wrap=True)
+        """A plain line; nothing in it is mark-up. On a terminal it is wrapped between words, in a file not at all."""
+        self.rich.print(text, style=style or None, markup=False, soft_wrap=not self.is_terminal)
 
     def warn(self, text: str) -> None:
         """A line on standard error."""
