@@ -26,10 +26,6 @@ _START = 20
 CEILING = 200
 """Most requests in flight of an account, unless asked for otherwise."""
 _CUT = 0.8
-_DEEPEST_CUT = 0.2
-_STRAGGLERS_S = 1.0
-_ENOUGH_SEEN = 20
-"""Requests since the last cut from which the share that was refused can be told."""
 _GROWTH = 0.05
 _IN_USE = 0.8
 _COOLDOWN_S = 15.0
@@ -48,8 +44,7 @@ class Account:
     """
 
     __slots__ = (
-        *("_accepted", "_clock", "_cool_until", "_good", "_members", "_peak", "_per_model", "_refused"),
-        *("_settled_at", "_slow_start", "_waiters"),
+        *("_clock", "_cool_until", "_good", "_members", "_peak", "_per_model", "_slow_start", "_waiters"),
         *("ceiling", "growing", "in_flight", "limit"),
     )
 
@@ -60,10 +55,6 @@ class Account:
         self._members = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._good = self._peak = 0
-        self._accepted = self._refused = 0
-        """Requests answered, and told to slow down, since the last cut."""
-        self._settled_at = 0.0
-        """When those that were under way at the last cut are no longer counted against it."""
         self._cool_until = 0.0
         self._slow_start = True
         self.ceiling = CEILING
@@ -115,7 +106,6 @@ class Account:
 
     def answered(self) -> None:
         """An answer came; a whole round of them, with nearly all slots in use, lets the limit grow."""
-        self._accepted += 1
         if self._cool_until and self._clock() < self._cool_until:
             return
         self._good += 1
@@ -125,23 +115,12 @@ class Account:
     def rate_limited(self, retry_after_s: float) -> None:
         """The account was told to slow down: cut once, then let the cut take effect."""
         now = self._clock()
-        if now >= self._settled_at:
-            self._refused += 1
         if now >= self._cool_until:
             self._slow_start = False
-            self.limit = max(1, int(self.limit * self._share_to_keep()))
-            self._accepted = self._refused = 0
-            self._settled_at = now + _STRAGGLERS_S
+            self.limit = max(1, int(self.limit * _CUT))
             self._cool_until = now + _COOLDOWN_S
         self._cool_until = max(self._cool_until, now + min(retry_after_s, _LONGEST_PARK_S))
         self._begin_round()
-
-    def _share_to_keep(self) -> float:
-        """A little less; far too many refusals since the last cut mean that as many requests were too many."""
-        seen = self._accepted + self._refused
-        if seen < _ENOUGH_SEEN:
-            return _CUT
-        return max(_DEEPEST_CUT, min(_CUT, self._accepted / seen))
 
     def troubled(self) -> None:
         """The server has trouble of its own: no reason to send less, nor to send more."""

@@ -80,19 +80,6 @@ def test_first_429_ends_the_doubling_and_cuts_once():
     assert account.limit == 13
 
 
-def test_many_refusals_since_the_last_cut_make_the_next_one_deeper():
-    """When three of four are refused, a fifth less is far too little."""
-    time = Time()
-    account = Account(time)
-    account.rate_limited(0.0)
-    time.now += 5.0
-    for number in range(40):
-        (account.rate_limited if number % 4 else lambda _: account.answered())(0.0)
-    time.now += 15.0
-    account.rate_limited(0.0)
-    assert account.limit == 3
-
-
 def test_retry_after_extends_the_cooldown():
     time = Time()
     account = Account(time)
