@@ -642,3 +642,34 @@ def test_models_of_one_ollama_server_take_turns(tmp_path: Path) -> None:
         assert run(*line.split(), cwd=tmp_path, **server.environment()).returncode == 0
     assert server.most_in_flight == 1
     assert [a.model for a in server.ledger] == sorted(a.model for a in server.ledger)
+
+
+def test_retry_failed_asks_again_what_was_refused_as_a_request(tmp_path: Path) -> None:
+    """By itself a resumed run leaves those alone: the same request would be refused again."""
+    with FakeServer(fault=lambda asked, number: Fault(400) if number == 3 else None) as server:
+        run("--model", "gpt-4", "--dataset", "warmup", "--output", "r", cwd=tmp_path, **server.environment())
+        plain = run("--resume", "r", cwd=tmp_path, **server.environment())
+        asked = len(server.ledger)
+        again = run("--resume", "r", "--retry-failed", cwd=tmp_path, **server.environment())
+
+    assert (plain.returncode, asked) == (2, 50)
+    assert (again.returncode, len(server.ledger)) == (0, 51)
+
+
+def test_reasoning_effort_is_sent_as_each_provider_spells_it(tmp_path: Path, server: FakeServer) -> None:
+    line = "--models openai/a,anthropic/b --dataset warmup --limit 1 --reasoning-effort high"
+    assert run(*line.split(), cwd=tmp_path, **server.environment()).returncode == 0
+
+    sent = {a.dialect: a.body for a in server.ledger}
+    assert sent["chat"]["reasoning_effort"] == "high"
+    assert sent["messages"]["output_config"]["effort"] == "high"
+
+
+@pytest.mark.needs("embedded")
+def test_streamed_run_knows_the_time_to_the_first_token(tmp_path: Path) -> None:
+    line = "--model llama_cpp/smollm2-135m --dataset warmup --limit 2 --max-tokens 20 --stream --output r"
+    done = run(*line.split(), cwd=tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "first token" in done.stdout
+    assert all(0 < float(row["first_token_s"]) <= float(row["model_s"]) for row in read_csv(tmp_path / "r" / "trials.csv"))
