@@ -31,7 +31,7 @@ fuzz: $(VENV)/.installed-dev  ## Feed the parsers garbage for FUZZ_SECONDS (600)
 	@PYTHONPATH=. $(BIN)/python tests/fuzz_parsers.py
 
 lock:  ## Resolve the requirements anew (needs uv).
-	@for what in "requirements.lock:--group embedded" "requirements-dev.lock:--group embedded --group dev"; do \
+	@for what in "requirements.lock:--group embedded" "requirements-dev.lock:--group embedded --group dev --all-extras"; do \
 		file=$${what%%:*}; \
 		uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header $${what#*:} pyproject.toml -o $$file && \
 		awk '/^[a-zA-Z0-9]/ {skip = /sys_platform == .never./} !skip' $$file > $$file.new && mv $$file.new $$file || exit 1; \
