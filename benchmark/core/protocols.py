@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from benchmark.core.events import Event
 from benchmark.core.message import Message, Reply, Tool
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Output, Score
+from benchmark.core.work import Workspace
 
 Watcher = Callable[[Event], None]
 """Is told what happened, once it is on disk."""
@@ -69,10 +70,23 @@ class Provider(Protocol):
 
 
 class Context(Protocol):
-    """What the engine hands to agents and scorers: the only way to a model."""
+    """What the engine hands to agents and scorers: the only way to a model, and to a place to work in."""
+
+    @property
+    def workspace(self) -> Workspace:
+        """The trial's own folder; only a coding task has one."""
+        ...
 
     async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Reply:
         """Call the trial's model: within its limits, with retries, metered."""
+        ...
+
+    async def review(self, said: str) -> str | None:
+        """Hand the work back with the agent's last words: the next prompt, or None when it is over."""
+        ...
+
+    def note(self, kind: str, text: str, **data: Any) -> None:
+        """Add a step to the trial's transcript, and show it as what is going on."""
         ...
 
 

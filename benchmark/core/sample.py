@@ -10,6 +10,7 @@ import msgspec
 from benchmark.core.digest import digest_of_texts
 from benchmark.core.message import Message
 from benchmark.core.record import Record
+from benchmark.core.task import Task
 
 
 class Keywords(Record, frozen=True, kw_only=True):
@@ -37,6 +38,8 @@ class Sample(Record, frozen=True, kw_only=True):
     scorers: tuple[str, ...] = ("match",)
     """Names of the scorers; the first is the primary one."""
     metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    task: Task | None = None
+    """What is worked on, when the sample is a coding task."""
 
     @property
     def target(self) -> str:
@@ -53,4 +56,5 @@ class Sample(Record, frozen=True, kw_only=True):
     @property
     def asked_digest(self) -> str:
         """Identity of the sample as the model is shown it."""
-        return digest_of_texts([self.id, *(text for message in self.messages for text in (message.role, message.text))])
+        asked = [self.id, *(text for message in self.messages for text in (message.role, message.text))]
+        return digest_of_texts(asked if self.task is None else [*asked, self.task.digest])

@@ -15,6 +15,7 @@ from benchmark.core.message import Usage
 from benchmark.core.model import ModelRef
 from benchmark.core.record import Record
 from benchmark.core.sample import Sample
+from benchmark.core.work import Step, Work
 
 
 class Trial(Record, frozen=True, kw_only=True):
@@ -105,6 +106,9 @@ class TrialResult(Record, frozen=True, kw_only=True):
     failure: Failure | None = None
     finished_at: datetime
     metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    work: Work | None = None
+    """What the attempt amounted to, when the sample is a coding task."""
+    transcript: tuple[Step, ...] = ()
 
     @property
     def primary(self) -> Score | None:

@@ -31,6 +31,12 @@ MIGRATIONS: tuple[str, ...] = (
         model INTEGER NOT NULL, state TEXT NOT NULL, message TEXT NOT NULL, seconds REAL NOT NULL, at TEXT NOT NULL
     );
     """,
+    """
+    -- Of a coding task: what the attempt amounted to, and step by step what happened.
+    CREATE TABLE work (
+        id TEXT NOT NULL, finished_at TEXT NOT NULL, work TEXT NOT NULL, transcript TEXT NOT NULL, PRIMARY KEY (id, finished_at)
+    );
+    """,
 )
 
 

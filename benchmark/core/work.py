@@ -1,0 +1,187 @@
+"""Working in a folder: commands, what came of them, and what an attempt at a task amounted to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Protocol
+
+import msgspec
+
+from benchmark.core.record import Record
+from benchmark.core.task import Check, Solution
+
+
+class Command(Record, frozen=True, kw_only=True):
+    """A program to be run in a workspace's sandbox."""
+
+    argv: tuple[str, ...]
+    stdin: bytes = b""
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Added to the sandbox's own small environment; never a secret."""
+    timeout_s: float = 120.0
+    merged: bool = True
+    """Standard error goes where standard output goes, in order."""
+    output_bytes: int = 200_000
+    """More than this is read and thrown away, from the middle."""
+    readable: tuple[str, ...] = ()
+    """Folders of this machine the program may read besides the system's: an agent's own installation."""
+    gateway: bool = False
+    """May reach the trial's gateway, and nothing else; without it there is no network at all."""
+
+
+class Finished(Record, frozen=True, kw_only=True):
+    """How a command ended."""
+
+    code: int | None
+    """None when it was ended: see `ended_by`."""
+    output: str = ""
+    errors: str = ""
+    """Standard error, unless merged."""
+    ended_by: str = ""
+    """time, memory, cpu, a signal's name; empty when it ended by itself."""
+    seconds: float = 0.0
+    hosts: tuple[str, ...] = ()
+    """Names it tried to look up; nobody answered."""
+
+
+class Changes(Record, frozen=True, kw_only=True):
+    """What differs from the workspace as it was handed over."""
+
+    files: tuple[str, ...] = ()
+    lines_added: int = 0
+    lines_removed: int = 0
+    diff: str = ""
+    """Unified; cut in the middle where it is very long."""
+
+
+class Verdict(Record, frozen=True, kw_only=True):
+    """What the check said."""
+
+    passed: bool
+    output: str = ""
+    problem: str = ""
+    """Why the check itself could not be run; then nothing is said about the work."""
+    seconds: float = 0.0
+
+
+class Isolation(Record, frozen=True, kw_only=True):
+    """How well the work was kept apart from the machine."""
+
+    level: str = ""
+    """bubblewrap, landlock, none."""
+    missing: tuple[str, ...] = ()
+    """Limits that could not be set here: memory, processes, network, …"""
+
+
+class Workspace(Protocol):
+    """A folder to work in, kept apart from everything else; agents get it from their context."""
+
+    path: str
+    """Where the folder is, as programs inside see it."""
+    home: str
+    """A private home folder, as programs inside see it."""
+    isolation: Isolation
+
+    async def run(self, command: Command) -> Finished:
+        """Run a command in the folder. Nothing of it is left running afterwards."""
+        ...
+
+    async def read(self, path: str, most_bytes: int = 200_000) -> bytes:
+        """A file's content, read from inside, so that no link leads out; FileNotFoundError and the like as usual."""
+        ...
+
+    async def write(self, path: str, content: bytes, *, executable: bool = False) -> None:
+        """Write a file, from inside; folders are made."""
+        ...
+
+    async def write_home(self, path: str, content: bytes) -> None:
+        """Write a file below the private home: an agent's configuration. Before anything has run there."""
+        ...
+
+    async def apply(self, solution: Solution) -> Finished:
+        """Do what the reference solution does."""
+        ...
+
+    async def changes(self) -> Changes:
+        """What differs from the start, by a baseline the folder cannot touch."""
+        ...
+
+    async def verify(self, check: Check) -> Verdict:
+        """Judge a copy of the folder by the check."""
+        ...
+
+
+class WorkOutcome(StrEnum):
+    """How an attempt at a task ended. A passing check makes it `passed`, however the agent ended."""
+
+    PASSED = "passed"
+    WRONG_RESULT = "wrong_result"
+    NO_CHANGE = "no_change"
+    QUESTION = "question"
+    """Nothing that passes, and the agent's last word was a question."""
+    TIMEOUT = "timeout"
+    AGENT_ERROR = "agent_error"
+    BUDGET = "budget"
+    PROVIDER_ERROR = "provider_error"
+    VERIFIER_ERROR = "verifier_error"
+    SANDBOX_ERROR = "sandbox_error"
+    UNCHECKED = "unchecked"
+    """The task has no check: what was done is kept, and nobody can say how good it is."""
+
+    @property
+    def scored(self) -> bool:
+        """Whether the outcome says something about the model."""
+        return self in _SCORED
+
+
+_SCORED = frozenset(
+    {WorkOutcome.PASSED, WorkOutcome.WRONG_RESULT, WorkOutcome.NO_CHANGE, WorkOutcome.QUESTION, WorkOutcome.TIMEOUT}
+)
+
+
+class Step(Record, frozen=True, kw_only=True):
+    """One thing that happened during an attempt, for the transcript."""
+
+    at_s: float
+    """Seconds since the attempt began."""
+    kind: str
+    """prompt, call, tool, check, question, permission, edit, error."""
+    actor: str = ""
+    """agent, runner, person, model."""
+    text: str = ""
+    data: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Work(Record, frozen=True, kw_only=True):
+    """What an attempt at a task took and amounted to."""
+
+    outcome: WorkOutcome
+    seconds: float
+    """From the first prompt to the agent's last word; the checks are not in it."""
+    prompts_sent: int = 1
+    model_calls: int = 0
+    """Calls that were answered."""
+    side_calls: int = 0
+    """Of these, calls that were not about the task, such as finding a title."""
+    tool_calls: int = 0
+    follow_ups: int = 0
+    questions: int = 0
+    permission_requests: int = 0
+    permissions_by_person: int = 0
+    manual_edits: int = 0
+    person_seconds: float = 0.0
+    first_try: bool = False
+    """The check passed before anyone helped."""
+    changes: Changes = Changes()
+    check_output: str = ""
+    isolation: Isolation = Isolation()
+    hosts: tuple[str, ...] = ()
+    agent_version: str = ""
+    permissions: str = ""
+    """How the agent was allowed to act, in its own words."""
+
+    @property
+    def interventions(self) -> int:
+        """How often someone had to help."""
+        return self.follow_ups + self.permissions_by_person + self.manual_edits
