@@ -57,7 +57,11 @@ class Task(Record, frozen=True, kw_only=True, dict=True):
     check: Check | None = None
     """None for a task that is only prose: it can be attempted, and nobody can say how it went."""
     solution: Solution | None = None
+    cheat: Solution | None = None
+    """Something that looks like a solution and is none, such as a hard-coded answer; the check must fail it."""
     limits: TaskLimits = TaskLimits()
+    mounted_at: str = ""
+    """Where the workspace must be, for tasks that name it by an absolute path; empty: anywhere."""
     needs: tuple[str, ...] = ()
     """Programs the check or the work needs on this machine, such as `node`."""
 
@@ -69,6 +73,7 @@ class Task(Record, frozen=True, kw_only=True, dict=True):
             {
                 "files": _listed(self.files),
                 "limits": str(self.limits),
+                "mounted_at": self.mounted_at,
                 "check": check and [check.script, _listed(check.files), check.protect, check.max_files_changed, check.timeout_s],
             }
         )
