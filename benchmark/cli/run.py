@@ -40,7 +40,7 @@ from benchmark.prices import with_price
 from benchmark.registry import Catalog, check_settings
 from benchmark.report.summary import Summary, exit_code, worst_samples
 from benchmark.report.tabular import summary_data
-from benchmark.store.folder import find_run
+from benchmark.store.folder import find_run, new_run_folder
 from benchmark.store.reader import StoreReader
 
 _PARALLEL = 4
