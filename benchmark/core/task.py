@@ -60,8 +60,9 @@ class Task(Record, frozen=True, kw_only=True, dict=True):
     cheat: Solution | None = None
     """Something that looks like a solution and is none, such as a hard-coded answer; the check must fail it."""
     limits: TaskLimits = TaskLimits()
-    mounted_at: str = ""
-    """Where the workspace must be, for tasks that name it by an absolute path; empty: anywhere."""
+    links: tuple[tuple[str, str], ...] = ()
+    """Absolute paths that must lead somewhere else, for tasks that name their folders so: (`/app`, `.`) stands for the
+    workspace itself, (`/logs`, ``) for an empty folder that is gone afterwards."""
     needs: tuple[str, ...] = ()
     """Programs the check or the work needs on this machine, such as `node`."""
 
@@ -73,7 +74,7 @@ class Task(Record, frozen=True, kw_only=True, dict=True):
             {
                 "files": _listed(self.files),
                 "limits": str(self.limits),
-                "mounted_at": self.mounted_at,
+                "links": self.links,
                 "check": check and [check.script, _listed(check.files), check.protect, check.max_files_changed, check.timeout_s],
             }
         )

@@ -86,10 +86,9 @@ _PLAIN_IMAGE = re.compile(r"(?:docker\.io/(?:library/)?)?(debian|ubuntu|python|a
 _DOWNLOADS = re.compile(r"\b(apt-get|apt|apk|curl|wget|pip3? install|uv (?:pip|add|tool)|uvx|npm (?:i|install|ci)|git clone)\b")
 _HARBOR_CHECK = """\
 mkdir -p /logs/verifier /logs/agent
-ln -s "$PWD/{tests}" /tests
 bash /tests/test.sh; code=$?
 reward=/logs/verifier/reward.txt
-[ -f "$reward" ] && exec awk '{{ exit !($1 >= 1) }}' "$reward"
+[ -f "$reward" ] && exec awk '{ exit !($1 >= 1) }' "$reward"
 exit $code
 """
 _HIDDEN = ".harbor-tests"
@@ -113,7 +112,7 @@ def read_harbor(folder: Path) -> tuple[FrontMatter, str, Task]:
     if found := _DOWNLOADS.search(test):
         raise CannotRunHere(f"its tests/test.sh uses {found[1]!r}, and checks have no network; it needs Docker")
     check = Check(
-        script=_exports(image) + _HARBOR_CHECK.format(tests=_HIDDEN),
+        script=_exports(image) + _HARBOR_CHECK,
         files=files_below(folder / "tests", prefix=f"{_HIDDEN}/"),
         timeout_s=float(settings.get("verifier", {}).get("timeout_sec", 120.0)),
     )
@@ -125,7 +124,7 @@ def read_harbor(folder: Path) -> tuple[FrontMatter, str, Task]:
         check=check,
         solution=_harbor_solution(folder / "solution", image),
         limits=_harbor_limits(settings),
-        mounted_at=image.workdir,
+        links=((image.workdir, "."), ("/tests", _HIDDEN), ("/logs", "")),
     )
     return FrontMatter(title=task.title), (folder / "instruction.md").read_text(encoding="utf-8").strip(), task
 

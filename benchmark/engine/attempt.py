@@ -16,7 +16,6 @@ from benchmark.core.work import Work, WorkOutcome
 from benchmark.engine.call import Caller
 from benchmark.engine.context import TrialContext
 from benchmark.engine.workshop import TaskContext, Workshop, failure_of
-from benchmark.sandbox.workspace import open_workspace
 
 _SCORED = (Outcome.ANSWERED, Outcome.CUT_OFF)
 
@@ -48,6 +47,8 @@ async def attempt(trial: Trial, tools: Tools) -> TrialResult:
 
 async def attempt_task(trial: Trial, task: Task, tools: Tools, workshop: Workshop) -> TrialResult:
     """Attempt a coding task in a workspace of its own, which is gone afterwards."""
+    from benchmark.sandbox.workspace import open_workspace
+
     async with workshop.slots:
         try:
             async with open_workspace(task, isolation=workshop.isolation) as workspace:

@@ -29,7 +29,6 @@ from benchmark.engine.stop import Interrupted, LaneOver, Stop
 from benchmark.engine.traffic import CEILING, Account, Gate, Traffic
 from benchmark.engine.workshop import Workshop
 from benchmark.registry import make_agent, make_scorer, provider_class
-from benchmark.sandbox.isolation import isolation_here
 
 log = logging.getLogger(__name__)
 
@@ -211,14 +210,16 @@ class _Engine:
                 max_cost_usd=spec.max_cost_usd, max_tokens=spec.max_total_tokens, spent=self.already_spent, stop=self.stop
             )
 
-    def _open_workshop(self) -> Workshop | None:
+    async def _open_workshop(self) -> Workshop | None:
         """Where coding tasks are worked on: as many at once as models may be. Refused where it cannot be safe."""
         settings = self.spec.work
         if settings is None:
             return None
+        from benchmark.sandbox.isolation import detect_isolation
+
         return Workshop(
             settings=settings,
-            isolation=isolation_here(allow_unsandboxed=settings.allow_unsandboxed),
+            isolation=await detect_isolation(allow_unsandboxed=settings.allow_unsandboxed),
             slots=asyncio.Semaphore(self.spec.max_workers),
             clock=self.clock,
             tell=self.mailbox.put,
@@ -227,7 +228,7 @@ class _Engine:
 
     async def run(self, lanes: Sequence[Lane]) -> None:
         """All lanes, no more than max_workers at once, until done or stopped."""
-        self.workshop = self._open_workshop()
+        self.workshop = await self._open_workshop()
         slots = asyncio.Semaphore(self.spec.max_workers)
         ticker = asyncio.create_task(self.deadlines.watch())
         jobs = [
