@@ -47,11 +47,11 @@ async def attempt(trial: Trial, tools: Tools) -> TrialResult:
 
 async def attempt_task(trial: Trial, task: Task, tools: Tools, workshop: Workshop) -> TrialResult:
     """Attempt a coding task in a workspace of its own, which is gone afterwards."""
-    from benchmark.sandbox.workspace import open_workspace
+    from benchmark.sandbox.workspace import Workspace
 
     async with workshop.slots:
         try:
-            async with open_workspace(task, isolation=workshop.isolation) as workspace:
+            async with Workspace.open(task, isolation=workshop.isolation) as workspace:
                 context = TaskContext(trial, tools.caller, workshop, task, workspace)
                 error = await context.work(tools.agents[trial.agent])
                 work = await context.judged(error)
