@@ -10,6 +10,7 @@ BenchmarkError                 anything we raise on purpose; its text is meant f
 │   ├── StoreBusy              another process owns the run
 │   ├── StoreFull              no room left on the disk
 │   └── ProtocolMismatch       the run on disk asks other questions than this one
+├── SandboxError               programs cannot be run here, or not kept apart; never the program's own fault
 └── ProviderError              a model call failed; `kind` says how, and so who is to blame
     ├── RateLimitError
     └── MissingModel           the server does not have this model
@@ -117,6 +118,12 @@ class StoreFull(StoreError):
 
 class ProtocolMismatch(StoreError):
     """The run on disk was made with other questions or settings than this one."""
+
+
+class SandboxError(BenchmarkError):
+    """A program could not be run apart from the machine. What the program itself does wrong is no error."""
+
+    kind = FailureKind.SANDBOX
 
 
 class ProviderError(BenchmarkError):

@@ -45,6 +45,9 @@ class TaskLimits(Record, frozen=True, kw_only=True):
     memory_mb: int = 2048
     processes: int = 256
     file_mb: int = 512
+    """Largest single file."""
+    disk_mb: int = 4096
+    """All files together; a program that has written more is ended."""
 
 
 class Task(Record, frozen=True, kw_only=True, dict=True):
