@@ -11,8 +11,8 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -29,25 +29,58 @@ _ETC_FOLDERS = ("ssl", "pki", "alternatives")
 _ETC_FILES = ("ld.so.cache", "localtime")
 _OWN_ETC = ("passwd", "group", "hosts", "resolv.conf", "nsswitch.conf")
 _OPEN_FILES = 4096
-_STDIN = "/run/stdin"
+_STDIN = "stdin"
 _BEGIN = r"""printf '\001' >&0 || exit 120; exec <"$1"; shift; exec "$@" """
 """Says that the program begins, on the socket; takes the program's own input instead; becomes the program."""
 _NO_CHANGES = 0x1 | 0x2 | 0x4 | 0x8
 """Seals of a file in memory: no further seals, no shrinking, no growing, no writing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """The folders of this machine that programs inside may write to."""
+
+    workspace: Path
+    home: Path
+    temporary: Path
+    """For programs that have no /tmp of their own."""
+
+    @classmethod
+    def below(cls, folder: Path) -> Folders:
+        """Made anew, ours alone."""
+        made = [folder / name for name in ("workspace", "home", "temporary")]
+        for path in made:
+            path.mkdir(mode=0o700)
+        return cls(*made)
+
+    @property
+    def all(self) -> tuple[Path, Path, Path]:
+        """Each of them."""
+        return self.workspace, self.home, self.temporary
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """What programs inside may see and use. Without folders, bubblewrap gives empty ones that vanish at the end."""
+    """What programs inside may see and use."""
 
     name: str
     isolation: Isolation
     limits: TaskLimits
-    workspace: Path | None = None
-    home: Path | None = None
-    temporary: Path | None = None
-    """Only where programs have no /tmp of their own."""
+    folders: Folders | None = None
+    """Without them, bubblewrap gives empty ones that vanish at the end."""
     gateway: bridge.Gateway | None = None
+    extra: Mapping[str, bytes] = field(default_factory=dict)
+    """Files of ours that programs inside may read; see `extra_path`."""
+
+    def extra_path(self, name: str) -> str:
+        """Where programs inside find an extra file."""
+        return f"/run/{name}" if self.namespaces else f"{self._outside.temporary}/{name}"
+
+    @property
+    def _outside(self) -> Folders:
+        if self.folders is None:
+            raise SandboxError(f"at the level {self.isolation.level!r} nothing can be run without a folder")
+        return self.folders
 
     @property
     def namespaces(self) -> bool:
@@ -57,12 +90,12 @@ class Box:
     @property
     def cwd(self) -> str:
         """The workspace as programs inside see it."""
-        return WORKSPACE if self.namespaces else str(self.workspace)
+        return WORKSPACE if self.namespaces else str(self._outside.workspace)
 
     @property
     def home_inside(self) -> str:
         """The home as programs inside see it."""
-        return HOME if self.namespaces else str(self.home)
+        return HOME if self.namespaces else str(self._outside.home)
 
     @property
     def own_network(self) -> bool:
@@ -128,7 +161,7 @@ def environment(box: Box, command: Command) -> dict[str, str]:
         "SHELL": "/bin/bash",
         "LANG": "C.UTF-8",
         "TERM": "dumb",
-        "TMPDIR": "/tmp" if box.namespaces else str(box.temporary),  # noqa: S108 - the sandbox's own
+        "TMPDIR": "/tmp" if box.namespaces else box.extra_path(""),  # noqa: S108 - the sandbox's own
         "PYTHONDONTWRITEBYTECODE": "1",
         **command.env,
     }
@@ -169,22 +202,15 @@ def chain(
     words = []
     if box.own_network and (port or not box.namespaces):
         words = [python_inside(), "-I", "-S", str(_HERE / "gate.py"), "0", str(port)]
+    extra = {**box.extra, _STDIN: command.stdin} if command.stdin else box.extra
     if box.namespaces:
-        words += _wrapped(box, command, control, inherited, own_network=not port)
-        stdin = _STDIN if command.stdin else os.devnull
+        words += _wrapped(box, command, control, inherited, extra=extra, own_network=not port)
     else:
         words += _confined(box, command, port, doors)
-        stdin = _input_file(box, command.stdin)
+        for name, content in extra.items():
+            Path(box.extra_path(name)).write_bytes(content)
+    stdin = box.extra_path(_STDIN) if command.stdin else os.devnull
     return [*words, "--", "/bin/sh", "-c", _BEGIN, "sh", stdin, *_process_limit(box), *command.argv]
-
-
-def _input_file(box: Box, content: bytes) -> str:
-    if not content:
-        return os.devnull
-    assert box.temporary is not None
-    path = box.temporary / f".stdin-{os.urandom(8).hex()}"
-    path.write_bytes(content)
-    return str(path)
 
 
 def _process_limit(box: Box) -> list[str]:
@@ -207,7 +233,9 @@ def resource_limits(box: Box, command: Command) -> Iterator[tuple[int, int, int]
         yield resource.RLIMIT_CPU, seconds, seconds + 1
 
 
-def _wrapped(box: Box, command: Command, control: socket.socket, inherited: Descriptors, *, own_network: bool) -> Iterator[str]:
+def _wrapped(
+    box: Box, command: Command, control: socket.socket, inherited: Descriptors, *, extra: Mapping[str, bytes], own_network: bool
+) -> Iterator[str]:
     """Bubblewrap; its arguments go through a descriptor, so that nothing inside reads this machine's paths in them."""
     program = bubblewrap()
     if program is None:
@@ -215,7 +243,7 @@ def _wrapped(box: Box, command: Command, control: socket.socket, inherited: Desc
     arguments = [*_namespaces(program, own_network=own_network)]
     # It says which process is the first inside, and waits for our word before it goes on: see execute.
     arguments += ["--info-fd", inherited.keep(os.dup(control.fileno())), "--block-fd", inherited.keep(os.dup(control.fileno()))]
-    arguments += _mounts(box, command, program, inherited)
+    arguments += _mounts(box, command, program, inherited, extra)
     for name, value in environment(box, command).items():
         arguments += ["--setenv", name, value]
     arguments += ["--chdir", WORKSPACE]
@@ -231,19 +259,21 @@ def _namespaces(program: Bubblewrap, *, own_network: bool) -> Iterator[str]:
         yield "--disable-userns"
 
 
-def _mounts(box: Box, command: Command, program: Bubblewrap, inherited: Descriptors) -> Iterator[str]:
+def _mounts(box: Box, command: Command, program: Bubblewrap, inherited: Descriptors, extra: Mapping[str, bytes]) -> Iterator[str]:
     yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp")  # noqa: S108
     yield from _empty_folder("/tmp", box, program)  # noqa: S108
     yield from _system()
     # Written into the new root rather than mounted: a mount costs more than a small file.
     for source, name in _etc_files():
         yield from ("--file", inherited.keep(os.open(source, os.O_RDONLY | os.O_CLOEXEC)), f"/etc/{name}")
-    if command.stdin:
-        yield from ("--file", inherited.content(command.stdin), _STDIN)
+    for name, content in extra.items():
+        yield from ("--file", inherited.content(content), box.extra_path(name))
     for folder in (*_readable_always(), *_checked_readable(box, command)):
         yield from ("--ro-bind", folder, folder)
-    for outside, inside in ((box.home, HOME), (box.workspace, WORKSPACE)):
-        yield from _empty_folder(inside, box, program) if outside is None else ("--bind", str(outside), inside)
+    if box.folders is None:
+        yield from (*_empty_folder(HOME, box, program), *_empty_folder(WORKSPACE, box, program))
+    else:
+        yield from ("--bind", str(box.folders.home), HOME, "--bind", str(box.folders.workspace), WORKSPACE)
     yield from ("--remount-ro", "/")
 
 
@@ -275,7 +305,7 @@ def _system() -> tuple[str, ...]:
 
 def _checked_readable(box: Box, command: Command) -> Iterator[str]:
     """Folders an agent is installed in; never one that would show other attempts or their checks."""
-    private = [path for path in (box.workspace, box.home) if path is not None]
+    private = box.folders.all if box.folders else ()
     for folder in command.readable:
         path = Path(folder)
         if not path.is_absolute() or not path.exists():
@@ -289,12 +319,12 @@ def _confined(box: Box, command: Command, port: int, doors: list[Path]) -> Itera
     """Landlock, or nothing but the keeper of the process tree."""
     yield from (python_inside(), "-I", "-S", str(_HERE / "confine.py"))
     yield f"landlock={int(box.isolation.level == 'landlock')}"
-    yield f"cwd={box.workspace}"
+    yield f"cwd={box.cwd}"
     for door in doors:
         yield f"door={door}"
     for number, soft, hard in resource_limits(box, command):
         yield f"limit={number}:{soft}:{hard}"
-    for folder in (box.workspace, box.home, box.temporary):
+    for folder in box.folders.all if box.folders else ():
         yield f"write={folder}"
     etc = (*_ETC_FOLDERS, *_ETC_FILES, *_OWN_ETC)
     system = ("/usr", *_SYSTEM, "/proc", "/sys/devices/system/cpu", *(f"/etc/{name}" for name in etc))

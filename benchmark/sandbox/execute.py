@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from benchmark.core.errors import SandboxError
@@ -189,10 +190,9 @@ class _Running:
 
     async def _watch_disk(self) -> None:
         """End a program that fills the disk with its files, large or many."""
-        folders = [folder for folder in (self._box.workspace, self._box.home, self._box.temporary) if folder]
-        most = self._box.limits.disk_mb << 20
-        if not folders:
+        if self._box.folders is None:
             return
+        folders, most = self._box.folders.all, self._box.limits.disk_mb << 20
         start = os.statvfs(folders[0])
         while True:
             await asyncio.sleep(_GLANCE_S)
@@ -246,7 +246,7 @@ class _Running:
 _MOST_FILES = 100_000
 
 
-def _usage(folders: list[Path]) -> tuple[int, int]:
+def _usage(folders: Iterable[Path]) -> tuple[int, int]:
     """Bytes really taken on the disk, and the number of entries."""
     used = files = 0
     for folder in folders:

@@ -15,7 +15,7 @@ from benchmark.core.errors import SandboxError
 from benchmark.core.task import TaskLimits
 from benchmark.core.work import Command, Isolation
 from benchmark.sandbox import cgroups
-from benchmark.sandbox.chain import Box, bubblewrap, python_inside
+from benchmark.sandbox.chain import Box, Folders, bubblewrap, python_inside
 from benchmark.sandbox.execute import execute
 from benchmark.sandbox.scratch import Scratch
 
@@ -103,15 +103,8 @@ def why_not(level: str) -> str:
 async def _trial(isolation: Isolation) -> str:
     scratch = Scratch()
     try:
-        folders = [scratch.folder(name) for name in ("workspace", "home", "tmp")]
-        box = Box(
-            name=scratch.name,
-            isolation=isolation,
-            limits=TaskLimits(memory_mb=256, processes=64),
-            workspace=folders[0],
-            home=folders[1],
-            temporary=folders[2],
-        )
+        limits = TaskLimits(memory_mb=256, processes=64)
+        box = Box(name=scratch.name, isolation=isolation, limits=limits, folders=Folders.below(scratch.path))
         finished = await execute(box, Command(argv=("/bin/true",), timeout_s=30))
     except SandboxError as error:
         return str(error)
