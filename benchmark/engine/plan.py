@@ -15,7 +15,7 @@ from benchmark.core.run import Protocol, RunSpec
 from benchmark.core.trial import Trial, trial_id
 from benchmark.engine.budget import refuse_unpriced
 from benchmark.engine.present import TEMPLATE_DIGEST, present
-from benchmark.registry import load_dataset, make_scorer
+from benchmark.registry import load_dataset, make_agent, make_scorer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +54,8 @@ def make_plan(spec: RunSpec) -> Plan:
     _refuse_twins(spec)
     if spec.max_cost_usd is not None:
         refuse_unpriced(spec.models)
+    for agent in spec.agents:
+        make_agent(agent)  # A name nobody has is refused now, not at the first trial.
     dataset = load_dataset(spec.dataset)
     return Plan(spec=spec, dataset=dataset, order=sample_order(dataset, spec.limit), protocol=_protocol(spec, dataset))
 
