@@ -28,6 +28,7 @@ _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _ETC_FOLDERS = ("ssl", "pki", "alternatives")
 _ETC_FILES = ("ld.so.cache", "localtime")
 _OWN_ETC = ("passwd", "group", "hosts", "resolv.conf", "nsswitch.conf")
+_PROC_OF_ROOT = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/scsi", "/proc/acpi")
 _OPEN_FILES = 4096
 _STDIN = "stdin"
 _BEGIN = r"""printf '\001' >&0 || exit 120; exec <"$1"; shift; exec "$@" """
@@ -261,6 +262,10 @@ def _namespaces(program: Bubblewrap, *, own_network: bool) -> Iterator[str]:
 
 def _mounts(box: Box, command: Command, program: Bubblewrap, inherited: Descriptors, extra: Mapping[str, bytes]) -> Iterator[str]:
     yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp")  # noqa: S108
+    if os.getuid() == 0:
+        # Inside it is an ordinary user, yet the kernel still takes it for root when it guards these by owner.
+        for path in filter(os.path.exists, _PROC_OF_ROOT):
+            yield from ("--ro-bind", path, path)
     yield from _empty_folder("/tmp", box, program)  # noqa: S108
     yield from _system()
     # Written into the new root rather than mounted: a mount costs more than a small file.

@@ -48,14 +48,18 @@ async def detect_isolation(*, allow_unsandboxed: bool = False) -> Isolation:
     return found
 
 
+def isolation_at(level: str) -> Isolation:
+    """A level by name, with what it does not cover here; whether it works is another question."""
+    return Isolation(level=level, missing=_missing(level))
+
+
 @cache
 def _detected() -> Isolation:
     # In a thread without a loop: tried by the very code that runs commands later.
     for level in ("bubblewrap", "landlock"):
-        found = Isolation(level=level, missing=_missing(level))
-        if _possible(level) and not asyncio.run(_trial(found)):
-            return found
-    return Isolation(level="none", missing=_missing("none"))
+        if _possible(level) and not why_not(level):
+            return isolation_at(level)
+    return isolation_at("none")
 
 
 def _possible(level: str) -> bool:
@@ -97,7 +101,7 @@ def landlock_version() -> int:
 @cache
 def why_not(level: str) -> str:
     """What happens when a command is run at a level; empty when it works."""
-    return asyncio.run(_trial(Isolation(level=level, missing=_missing(level))))
+    return asyncio.run(_trial(isolation_at(level)))
 
 
 async def _trial(isolation: Isolation) -> str:
