@@ -28,7 +28,16 @@ _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _ETC_FOLDERS = ("ssl", "pki", "alternatives")
 _ETC_FILES = ("ld.so.cache", "localtime")
 _OWN_ETC = ("passwd", "group", "hosts", "resolv.conf", "nsswitch.conf")
-_PROC_OF_ROOT = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/scsi", "/proc/acpi")
+_PROC_OF_ROOT = (
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/acpi",
+    "/proc/mtrr",
+    "/proc/pressure",
+)
 _OPEN_FILES = 4096
 _STDIN = "stdin"
 _BEGIN = r"""printf '\001' >&0 || exit 120; exec <"$1"; shift; exec "$@" """

@@ -130,3 +130,12 @@ def how_to_fix() -> str:
     if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
         return _DOCKER_FIX
     return f"bubblewrap does not work here: {why_not('bubblewrap')}"
+
+
+def how_to_limit(isolation: Isolation) -> str:
+    """What to do for limits that are missing; empty when none is."""
+    if not {"memory", "processes"} & set(isolation.missing):
+        return ""
+    if os.getuid() == 0:
+        return "control groups are read-only here: in a container, docker run --privileged or -v /sys/fs/cgroup:/sys/fs/cgroup:rw"
+    return "control groups need a place of their own: systemd-run --user --scope -p Delegate=yes tiebreak …"

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sandbox.hostile import SECRET
 
 from benchmark.core.work import Isolation
 from benchmark.sandbox.isolation import isolation_at
-from sandbox.hostile import SECRET
 
 
 class Host:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a program reads best on one line
 """Programs that mean harm. Each is run in the sandbox; what it may say at most is told beside it."""
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from sandbox.hostile import PROGRAMS, Hostile
 
 from benchmark.core.task import Task, TaskFile, TaskLimits
 from benchmark.core.work import Command, Isolation
 from benchmark.sandbox.workspace import Workspace
-from sandbox.hostile import PROGRAMS, Hostile
 
 LIMITS = TaskLimits(memory_mb=256, processes=64, file_mb=64, disk_mb=300)
 TASK = Task(files=(TaskFile(path="given.txt", content=b"given\n"),), limits=LIMITS)
