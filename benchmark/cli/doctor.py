@@ -18,7 +18,6 @@ from benchmark.cli.console import Console
 from benchmark.config import detect_ollama, load_config, results_root
 from benchmark.core.errors import BenchmarkError
 from benchmark.registry import names, provider_class
-from benchmark.sandbox.isolation import detect_isolation, how_to_fix, how_to_limit
 from benchmark.store.folder import check_writable
 
 _NEEDED = ("click", "httptools", "msgspec", "pydantic", "PyYAML", "rich")
@@ -113,6 +112,10 @@ def _ollama() -> Finding:
 
 def _sandbox() -> Finding:
     """How programs of coding tasks and answers are kept apart from this machine."""
+    if sys.platform != "linux":
+        return Finding("–", "coding tasks need Linux", "use a Linux container, a virtual machine or WSL")
+    from benchmark.sandbox.isolation import detect_isolation, how_to_fix, how_to_limit
+
     found = asyncio.run(detect_isolation(allow_unsandboxed=True))
     missing = f", without limits on: {', '.join(found.missing)}" if found.missing else ""
     if found.level == "none":

@@ -39,11 +39,12 @@ _INSTALL_FIX = "install bubblewrap: apt install bubblewrap (dnf, pacman, apk and
 
 async def detect_isolation(*, allow_unsandboxed: bool = False) -> Isolation:
     """How programs are kept apart here, by having tried it. Refuses where they are not, unless that is allowed."""
+    if sys.platform != "linux":
+        raise SandboxError("programs are kept apart by Linux alone: elsewhere, use a Linux container, a virtual machine or WSL")
     found = await asyncio.to_thread(_detected)
     if found.level == "none" and not allow_unsandboxed:
         raise SandboxError(
-            f"programs cannot be kept apart from this machine: {how_to_fix() or 'it is no Linux'}. "
-            "--allow-unsandboxed runs them with all your rights"
+            f"programs cannot be kept apart from this machine: {how_to_fix()}. --allow-unsandboxed runs them with all your rights"
         )
     return found
 
@@ -63,8 +64,6 @@ def _detected() -> Isolation:
 
 
 def _possible(level: str) -> bool:
-    if sys.platform != "linux":
-        return False
     return bubblewrap() is not None if level == "bubblewrap" else landlock_version() > 0
 
 
@@ -93,8 +92,6 @@ def _own_network() -> bool:
 @cache
 def landlock_version() -> int:
     """The version of the kernel's Landlock interface; 0 where there is none."""
-    if sys.platform != "linux":
-        return 0
     return max(0, int(ctypes.CDLL(None).syscall(_LANDLOCK_CREATE, None, 0, 1)))
 
 
@@ -119,8 +116,8 @@ async def _trial(isolation: Isolation) -> str:
 
 
 def how_to_fix() -> str:
-    """What to do for the best level; empty when this machine has it, or never can."""
-    if sys.platform != "linux" or _detected().level == "bubblewrap":
+    """What to do for the best level; empty when this machine has it."""
+    if _detected().level == "bubblewrap":
         return ""
     if bubblewrap() is None:
         return _INSTALL_FIX

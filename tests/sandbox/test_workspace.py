@@ -12,6 +12,7 @@ import pytest
 from benchmark.core.errors import SandboxError
 from benchmark.core.task import Check, Solution, Task, TaskFile
 from benchmark.core.work import Command
+from benchmark.core.work import Workspace as Promised
 from benchmark.sandbox.difference import differences
 from benchmark.sandbox.isolation import isolation_at
 from benchmark.sandbox.workspace import Workspace, glob_pattern
@@ -198,6 +199,20 @@ async def test_the_check_passes_right_work_and_fails_the_rest(workspace):
     verdict = await workspace.verify(CHECK)
     assert (verdict.passed, verdict.problem) == (True, "")
     assert (await sh(workspace, "find / -maxdepth 4 -name 'test_hidden*' 2>/dev/null")).output == ""
+
+
+async def test_nothing_in_the_way_keeps_the_check_from_running(workspace):
+    """Neither a folder where a hidden file belongs, nor a workspace that was closed to its owner."""
+    await sh(workspace, "mkdir -p test_hidden.py/deep/er; touch test_hidden.py/deep/er/f; chmod 000 .")
+    verdict = await workspace.verify(CHECK)
+    assert (verdict.passed, verdict.problem) == (False, "")
+    assert "AssertionError" in verdict.output
+
+
+async def test_it_is_what_agents_are_promised(workspace):
+    """Every word of the protocol."""
+    promised = {name for name in (*vars(Promised), *Promised.__annotations__) if not name.startswith("_")}
+    assert {name for name in promised if not hasattr(workspace, name)} == set()
 
 
 async def test_every_failing_line_of_a_script_fails_it(workspace):
