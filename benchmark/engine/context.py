@@ -11,7 +11,7 @@ from benchmark.core.errors import UsageError
 from benchmark.core.message import Message, Reply, Tool, Usage
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.trial import Trial
-from benchmark.core.work import Verdict, Workspace
+from benchmark.core.work import Gateway, Verdict, Workspace
 from benchmark.engine.budget import cost_of
 from benchmark.engine.call import Caller, Meter
 from benchmark.engine.present import labels
@@ -53,6 +53,11 @@ class TrialContext:
     def workspace(self) -> Workspace:
         """A question has no folder to work in."""
         raise UsageError(f"{self._trial.sample.id} is a question and has no workspace; this agent or scorer wants a coding task")
+
+    @property
+    def gateway(self) -> Gateway:
+        """A question is asked from here."""
+        raise UsageError(f"{self._trial.sample.id} is a question; this agent wants a coding task")
 
     async def review(self, said: str) -> str | None:
         """A question is answered once."""
