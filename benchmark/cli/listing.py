@@ -83,7 +83,7 @@ def _runs() -> _Rows:
             continue
         done = sum(model.answered + model.failed for model in summary.models)
         planned = sum(model.planned for model in summary.models)
-        models = ", ".join(model.model.label for model in summary.models)
+        models = ", ".join(model.label for model in summary.models)
         rows.append((path.parent.name, summary.info.protocol.dataset, f"{done}/{planned}", models))
     return ("Run", "Dataset", "Done", "Models"), rows
 

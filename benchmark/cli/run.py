@@ -37,7 +37,10 @@ from benchmark.pipeline import (
 )
 from benchmark.prices import with_price
 from benchmark.registry import Catalog, check_settings
-from benchmark.report.summary import Summary, exit_code, worst_samples
+from benchmark.report.caveats import unequal_settings
+from benchmark.report.gates import exit_code
+from benchmark.report.samples import worst_samples
+from benchmark.report.summary import Summary
 from benchmark.report.tabular import summary_data
 from benchmark.store.folder import find_run, new_run_folder
 from benchmark.store.reader import StoreReader
@@ -242,8 +245,7 @@ def _explain(checks: list[Check], catalog: Catalog, config: Config, console: Con
 
 
 def _caveat_unequal_settings(models: tuple[ModelRef, ...], console: Console) -> None:
-    sent = {tuple(sorted(model.settings.items())) for model in models if not model.reference}
-    if len(sent) > 1:
+    if unequal_settings(models):
         console.line("Note: the models are asked with different settings, as shown above.", style="yellow")
 
 

@@ -15,10 +15,12 @@ from typing import Any
 import msgspec
 
 from benchmark.core.files import atomic_writer
+from benchmark.report.caveats import caveats
 from benchmark.report.summary import ModelSummary, Summary
+from benchmark.report.verdict import claims
 from benchmark.store.reader import StoreReader
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _BATCH = 500
 _ENCODER = msgspec.json.Encoder()
 _FORMULA = re.compile(r"[\s\u200b-\u200d\u2060\ufeff]*[=+\-@\t\r]")
@@ -109,17 +111,24 @@ def summary_data(summary: Summary) -> dict[str, Any]:
         "protocol": asdict(info.protocol),
         "models": [_model_data(model) for model in summary.models],
         "comparisons": [asdict(comparison) for comparison in summary.comparisons],
+        "tiers": summary.tiers,
+        "common_samples": summary.common_samples,
+        "cost_front": summary.cost_front,
+        "latency_front": summary.latency_front,
+        "claims": [{"kind": claim.kind, "facts": claim.facts, "sentence": claim.sentence} for claim in claims(summary)],
+        "caveats": caveats(summary),
     }
 
 
 def _model_data(model: ModelSummary) -> dict[str, Any]:
     ref = model.model
     return {
-        "model": ref.label,
+        "model": model.label,
+        "agent": model.agent,
         "provider": ref.provider,
         "name": ref.name,
         "settings": dict(ref.settings),
-        "reference": ref.reference,
+        "reference": model.reference,
         "local": ref.local,
         "state": model.state,
         "message": model.message,
@@ -127,15 +136,28 @@ def _model_data(model: ModelSummary) -> dict[str, Any]:
         "right": model.right,
         "wrong": model.wrong,
         "no_answer": model.no_answer,
+        "refused": model.refused,
+        "empty": model.empty,
+        "filtered": model.filtered,
+        "cut_off": model.cut_off,
         "failed": dict(model.failures),
         "not_asked": model.not_asked,
         "score": model.score,
         "interval": [model.low, model.high],
+        "interval_method": model.interval_method,
+        "samples": model.samples,
+        "score_failures_wrong": model.score_failures_wrong,
+        "common_score": model.common_score,
+        "tier": model.tier,
+        "ranks": model.ranks,
+        "pass_at": model.pass_at,
+        "pass_all": model.pass_all,
         "seconds": model.seconds,
         "model_seconds": model.model_seconds,
         "latency": asdict(model.latency) if model.latency else None,
         "input_tokens": model.input_tokens,
         "output_tokens": model.output_tokens,
         "cost_usd": model.cost_usd,
+        "cost_per_trial": model.cost_per_trial,
         "categories": [asdict(category) for category in model.categories],
     }
