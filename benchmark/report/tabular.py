@@ -67,7 +67,7 @@ def write_files(reader: StoreReader, summary: Summary, json_path: Path, csv_path
         csv_rows = _csv_writer(stack, csv_path) if csv_path else None
         json_file.write(_ENCODER.encode(summary_data(summary))[:-1] + b',"results":[')
         separator = b"\n"
-        for rows in _batches(reader.rows(_QUERY)):
+        for rows in batches_of_trials(reader):
             # Encoded together and without the brackets of the list.
             encoded = _ENCODER.encode([dict(zip(COLUMNS, row, strict=True)) for row in rows])
             json_file.write(separator + encoded[1:-1])
@@ -88,7 +88,9 @@ def _csv_writer(stack: contextlib.ExitStack, path: Path) -> Any:
     return writer
 
 
-def _batches(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+def batches_of_trials(reader: StoreReader) -> Iterator[list[tuple[Any, ...]]]:
+    """Every trial that counts, with the columns of COLUMNS, some hundred at a time."""
+    rows = reader.rows(_QUERY)
     while batch := list(islice(rows, _BATCH)):
         yield batch
 
@@ -96,7 +98,12 @@ def _batches(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]
 def _guarded(row: tuple[Any, ...]) -> list[Any]:
     """Cells a spreadsheet would run as a formula get a quote before them."""
     # Most texts begin with a letter, and need no second look.
-    return [f"'{cell}" if isinstance(cell, str) and not cell[:1].isalnum() and _FORMULA.match(cell) else cell for cell in row]
+    return [guarded(cell) if isinstance(cell, str) and not cell[:1].isalnum() else cell for cell in row]
+
+
+def guarded(cell: str) -> str:
+    """The cell with a quote before it, if a spreadsheet would run it."""
+    return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:

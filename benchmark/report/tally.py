@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from math import fsum, nan
+from math import fsum, isnan, nan
 from typing import Any
 
 from benchmark.stats.intervals import Estimate, estimate_mean
@@ -131,7 +131,7 @@ class Tally:
     def cost_per_trial(self) -> float | None:
         """Mean dollars of an answer; None where the price of any is not known."""
         total = fsum(self.answer_costs)
-        return total / len(self.answer_costs) if self.answer_costs and total == total else None
+        return total / len(self.answer_costs) if self.answer_costs and not isnan(total) else None
 
     def counted(self) -> Iterator[tuple[int, int]]:
         """For each sample, how often it was answered and how often rightly."""
