@@ -16,7 +16,7 @@ from benchmark.core.errors import ProtocolMismatch
 from benchmark.core.events import Event, ModelFinished, TrialFinished
 from benchmark.core.message import user
 from benchmark.core.model import ModelRef
-from benchmark.core.protocols import Watcher
+from benchmark.core.protocols import Attendant, Watcher
 from benchmark.core.run import RunInfo, RunSpec
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Trial, TrialResult
@@ -26,8 +26,10 @@ from benchmark.engine.execute import Lane, execute
 from benchmark.engine.plan import Plan, make_plan
 from benchmark.engine.rescore import Judge
 from benchmark.engine.stop import Stop
+from benchmark.report.batch import BatchSummary, summarise_batch
+from benchmark.report.batch_files import write_batch_files
 from benchmark.report.summary import Summary, summarise
-from benchmark.report.tabular import write_files
+from benchmark.report.tabular import write_files, write_trials
 from benchmark.store.reader import StoreReader
 from benchmark.store.store import Store
 
@@ -37,13 +39,17 @@ __all__ = [
     "Stop",
     "ask_models",
     "estimate",
+    "is_batch",
     "loop_factory",
     "make_plan",
     "preflight",
+    "read_batch",
     "read_summary",
+    "rebuild",
     "rescore",
     "run_benchmark",
     "run_plan",
+    "write_batch_reports",
     "write_reports",
 ]
 
@@ -63,13 +69,21 @@ async def run_benchmark(spec: RunSpec, *, watch: Watcher = ignore, stop: Stop | 
     return await run_plan(make_plan(spec), watch=watch, stop=stop)
 
 
-async def run_plan(plan: Plan, *, watch: Watcher = ignore, stop: Stop | None = None, clock: Clock | None = None) -> Summary:
+async def run_plan(
+    plan: Plan,
+    *,
+    watch: Watcher = ignore,
+    stop: Stop | None = None,
+    clock: Clock | None = None,
+    attendant: Attendant | None = None,
+) -> Summary:
     """Ask what the store does not have yet; every event is on disk before it is told."""
     folder = plan.spec.results_dir
     with Store.open(folder, describe(plan, clock or SystemClock())) as store:
         lanes = lanes_of(plan, store)
         spent = spent_before(plan, store)
-        events = store.committed(execute(lanes, plan.spec, stop=stop, clock=clock, already_spent=spent))
+        happening = execute(lanes, plan.spec, stop=stop, clock=clock, already_spent=spent, attendant=attendant)
+        events = store.committed(happening)
         async with contextlib.aclosing(events):  # type: ignore[type-var]
             async for event in events:
                 watch(event)
@@ -126,6 +140,18 @@ def write_reports(folder: Path, *, csv_path: Path | None, summary: Summary | Non
     return [report] if csv_path is None else [report, csv_path]
 
 
+def rebuild(folder: Path, *, csv: bool = True) -> list[Path]:
+    """Write every file of a run, or of a batch, anew from its store, and say where they are."""
+    with StoreReader(folder) as reader:
+        batch = is_batch(reader.info)
+    return write_batch_reports(folder) if batch else write_reports(folder, csv_path=folder / TRIALS_CSV if csv else None)
+
+
+def is_batch(info: RunInfo) -> bool:
+    """Whether the samples were coding tasks."""
+    return info.protocol.dataset.startswith("tasks:")
+
+
 async def rescore(folder: Path, scorer: str | None = None) -> int:
     """Judge a run's answers anew, by one scorer or by the dataset's own, and say how many were judged. Nothing is asked."""
     with StoreReader(folder) as reader:
@@ -133,7 +159,7 @@ async def rescore(folder: Path, scorer: str | None = None) -> int:
     plan, judge = _same_plan(info, folder), Judge(scorer)
     scorers = judge.versions(plan.dataset.scorers if scorer is None else (scorer,))
     count = 0
-    with Store.open(folder, info) as store:
+    with Store.open(folder, info) as store, store.all_or_nothing():
         for model in info.models:
             trials = plan.trials(model)
             while some := list(islice(trials, _JUDGED_AT_ONCE)):
@@ -152,7 +178,7 @@ def _same_plan(info: RunInfo, folder: Path) -> Plan:
         models=info.models,
         dataset=protocol.dataset,
         results_dir=folder,
-        agent=protocol.agent,
+        agents=protocol.agents,
         limit=protocol.limit,
         repeats=protocol.repeats,
         seed=protocol.seed,
@@ -161,6 +187,21 @@ def _same_plan(info: RunInfo, folder: Path) -> Plan:
     if plan.protocol.dataset_digest != protocol.dataset_digest:
         raise ProtocolMismatch(f"{protocol.dataset} has changed since the run {info.run_id}: its answers cannot be judged by it")
     return plan
+
+
+def read_batch(folder: Path) -> BatchSummary:
+    """The summary of a batch of coding tasks, from its store alone."""
+    with StoreReader(folder) as reader:
+        return summarise_batch(reader)
+
+
+def write_batch_reports(folder: Path) -> list[Path]:
+    """Write every file of a batch and say where they are."""
+    with StoreReader(folder) as reader:
+        batch = summarise_batch(reader)
+        written = write_batch_files(batch, folder)
+        write_trials(reader, folder / TRIALS_CSV)
+    return [*written, folder / TRIALS_CSV]
 
 
 async def ask_models(models: Sequence[ModelRef], prompt: str, *, timeout_s: float | None = None) -> dict[str, TrialResult | str]:
@@ -185,7 +226,7 @@ PREFLIGHT_PROMPT = "Reply with the word: ready"
 
 async def preflight(models: Sequence[ModelRef]) -> dict[str, str]:
     """One tiny call per hosted model, all at once: why those that can never answer cannot, by label."""
-    asked = [_briefly(model) for model in models if not model.local and not model.reference]
+    asked = [_briefly(model) for model in models if not model.local and (model.key_variable or model.base_url)]
     results = await ask_models(asked, PREFLIGHT_PROMPT, timeout_s=_PREFLIGHT_S) if asked else {}
     refused = {}
     for label, result in results.items():

@@ -31,12 +31,18 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "baseline": "benchmark.providers.baseline:Baseline",
         "scripted": "benchmark.providers.scripted:Scripted",
     },
-    "agents": {"direct": "benchmark.agents.direct:Direct"},
+    "agents": {
+        "direct": "benchmark.agents.direct:Direct",
+        "builtin": "benchmark.agents.builtin:Builtin",
+        "nothing": "benchmark.agents.controls:Nothing",
+        "solution": "benchmark.agents.controls:Solved",
+    },
     "scorers": {
         "choice": "benchmark.scorers.choice:Choice",
         "match": "benchmark.scorers.match:Match",
         "numeric": "benchmark.scorers.numeric:Numeric",
         "keywords": "benchmark.scorers.keywords:Keywords",
+        "check": "benchmark.scorers.checks:Checked",
     },
     "datasets": {
         "truthfulness": "benchmark.datasets.shipped:truthfulness",
@@ -142,8 +148,15 @@ def load_dataset(name: str) -> Dataset:
     """A registered dataset by name, or a file by path."""
     if name in PLUGINS["datasets"] or name in _joined("datasets"):
         return cast(Dataset, plugin("datasets", name)())
+    if name.startswith("tasks:"):
+        return cast(Dataset, importlib.import_module("benchmark.datasets.tasks").load(name))
     files = importlib.import_module("benchmark.datasets.files")
     return cast(Dataset, files.load(name, known=tuple(names("datasets"))))
+
+
+def spelled_tasks(paths: Iterable[str]) -> str:
+    """The dataset name of some task files and folders."""
+    return cast(str, importlib.import_module("benchmark.datasets.tasks").spelled(paths))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

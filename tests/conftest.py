@@ -24,6 +24,7 @@ COMPONENTS: dict[str, Callable[[], bool]] = {
     "uv": lambda: shutil.which("uv") is not None,
     "root": lambda: os.geteuid() == 0,
     "data": _SHARED_DATA.is_dir,
+    "bubblewrap": lambda: shutil.which("bwrap") is not None,
 }
 """What a test may need beyond the locked packages, and how to tell that it is there."""
 

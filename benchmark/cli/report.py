@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 import msgspec
 
+from benchmark.cli.batch import show_batch
 from benchmark.cli.console import Console
 from benchmark.cli.run import show
 from benchmark.config import results_root
-from benchmark.pipeline import REPORT_JSON, TRIALS_CSV, read_summary, write_reports
+from benchmark.pipeline import REPORT_JSON, is_batch, read_batch, read_summary, rebuild
 from benchmark.report.tabular import summary_data
 from benchmark.store.folder import find_run, last_run
 
@@ -24,10 +25,12 @@ def report_runs(runs: Sequence[str], *, csv: bool, markdown: bool, as_json: bool
     """Write every file of the runs anew, and show what they say."""
     console = Console(to_stderr=as_json)
     for folder in [find_run(run, results_root()) for run in runs] or [last_run(results_root())]:
+        written = rebuild(folder, csv=csv)
         summary = read_summary(folder)
-        written = write_reports(folder, csv_path=folder / TRIALS_CSV if csv else None, summary=summary)
         if as_json:
             click.echo(msgspec.json.encode(summary_data(summary)).decode())
+        elif is_batch(summary.info) and not markdown:
+            show_batch(read_batch(folder), console)
         else:
             show(summary, folder, console, markdown=markdown)
         console.written(written)
@@ -39,7 +42,7 @@ def open_report(run: str | None) -> int:
     console = Console()
     folder = find_run(run, results_root()) if run else last_run(results_root())
     if not any((folder / name).is_file() for name in _SHOWN_FIRST):
-        write_reports(folder, csv_path=folder / TRIALS_CSV)
+        rebuild(folder)
     path = next(folder / name for name in _SHOWN_FIRST if (folder / name).is_file()).resolve()
     if not (_can_show() and _opened(path)):
         console.line("There is no browser here. The report is in:")

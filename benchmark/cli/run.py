@@ -22,6 +22,7 @@ from benchmark.cli.progress import JsonLines, Live, Plain, Silent, View
 from benchmark.config import Config, load_config, results_root
 from benchmark.core.errors import StoreError, UsageError
 from benchmark.core.model import Limits, ModelRef
+from benchmark.core.protocols import Attendant
 from benchmark.core.run import RunSpec
 from benchmark.pipeline import (
     TRIALS_CSV,
@@ -137,10 +138,10 @@ def run_with(flags: Flags) -> int:
         check_held_against(baseline, plan.protocol)
     if flags.dry_run:
         return _show_plan(plan, console)
-    if not (_may_spend(plan, flags, console) and _are_ready(plan, flags, console)):
+    if not (_may_spend(plan, flags, console) and are_ready(plan, flags, console)):
         return exits.FAILED
     if not flags.resume:
-        plan = plan.placed_in(_folder(flags))
+        plan = plan.placed_in(folder_for(flags))
     interrupted, summary = run_watched(plan, view_for(flags, console), console)
     return _report(plan.spec.results_dir, summary, flags, console, Ending(interrupted, baseline))
 
@@ -155,7 +156,7 @@ def _new_spec(flags: Flags, console: Console) -> RunSpec | None:
     models = checked_models(flags, console)
     if models is None:
         return None
-    return _paced(
+    return paced(
         RunSpec(
             models=models,
             dataset=_dataset_name(flags.dataset),
@@ -179,23 +180,23 @@ def _resumed_spec(flags: Flags, console: Console) -> RunSpec | None:
         added = checked_models(flags, console)
         if added is None:
             return None
-        models = _joined(models, added)
+        models = joined(models, added)
     protocol = info.protocol
     spec = RunSpec(
         models=models,
         dataset=_dataset_name(flags.dataset) if flags.dataset else protocol.dataset,
         results_dir=folder,
-        agent=protocol.agent,
+        agents=protocol.agents,
         limit=flags.limit or protocol.limit,
         repeats=flags.repeats or protocol.repeats,
         seed=protocol.seed if flags.seed is None else flags.seed,
         retry_failed=flags.retry_failed,
         command=info.command,
     )
-    return _paced(spec, flags)
+    return paced(spec, flags)
 
 
-def _joined(stored: tuple[ModelRef, ...], named: tuple[ModelRef, ...]) -> tuple[ModelRef, ...]:
+def joined(stored: tuple[ModelRef, ...], named: tuple[ModelRef, ...]) -> tuple[ModelRef, ...]:
     """The stored models as they were, at today's prices and limits, then those that are new."""
     now = {model.label: model for model in named}
     known = tuple(_repriced(model, now.get(model.label, model)) for model in stored)
@@ -212,7 +213,8 @@ def _limited(model: ModelRef, flags: Flags) -> ModelRef:
     return replace(model, limits=limits)
 
 
-def _paced(spec: RunSpec, flags: Flags) -> RunSpec:
+def paced(spec: RunSpec, flags: Flags) -> RunSpec:
+    """The run at the pace and within the limits the flags set."""
     return replace(
         spec,
         models=tuple(_limited(model, flags) for model in spec.models),
@@ -270,10 +272,10 @@ def _dataset_name(name: str) -> str:
     return str(path.resolve()) if path.is_file() else name
 
 
-def _folder(flags: Flags) -> Path:
+def folder_for(flags: Flags, kind: str = "run") -> Path:
     """The folder the flags name, new or empty; else a new one among the results."""
     if flags.output is None or flags.output.suffix.lower() == ".csv":
-        return new_run_folder(results_root(), datetime.now(UTC).astimezone())
+        return new_run_folder(results_root(), datetime.now(UTC).astimezone(), kind)
     if (flags.output / "run.sqlite").exists():
         raise UsageError(f"{flags.output} holds a run already; go on with it by --resume {flags.output}, or name another folder")
     try:
@@ -306,7 +308,7 @@ def _parts(expected: Estimate) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _are_ready(plan: Plan, flags: Flags, console: Console) -> bool:
+def are_ready(plan: Plan, flags: Flags, console: Console) -> bool:
     """Try every hosted model with a tiny call: a dead key or a wrong name costs a second, not an hour."""
     if flags.no_preflight or flags.replay:
         return True
@@ -331,7 +333,7 @@ def view_for(flags: Flags, console: Console) -> View:
     return Live(console.rich) if console.is_terminal else Plain(console.line)
 
 
-def run_watched(plan: Plan, view: View, console: Console) -> tuple[int, Summary]:
+def run_watched(plan: Plan, view: View, console: Console, *, attendant: Attendant | None = None) -> tuple[int, Summary]:
     """Run the plan under a view: 0 when it ran to its end, else the code of the signal that ended it, and the result."""
     stop = Stop()
     codes: list[int] = []
@@ -351,7 +353,7 @@ def run_watched(plan: Plan, view: View, console: Console) -> tuple[int, Summary]
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, on_signal, exits.INTERRUPTED)
         loop.add_signal_handler(signal.SIGTERM, on_signal, exits.TERMINATED)
-        return await run_plan(plan, watch=view.watch, stop=stop)
+        return await run_plan(plan, watch=view.watch, stop=stop, attendant=attendant)
 
     with view, asyncio.Runner(loop_factory=loop_factory()) as runner:
         summary = runner.run(work())

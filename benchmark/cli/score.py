@@ -7,7 +7,7 @@ import asyncio
 from benchmark.cli.console import Console, counted
 from benchmark.cli.run import show
 from benchmark.config import results_root
-from benchmark.pipeline import TRIALS_CSV, read_summary, rescore, write_reports
+from benchmark.pipeline import read_summary, rebuild, rescore
 from benchmark.store.folder import find_run
 
 
@@ -18,8 +18,7 @@ def score_run(run: str, scorer: str | None) -> int:
     judged = asyncio.run(rescore(folder, scorer))
     by = f"the scorer {scorer}" if scorer else "the dataset's own scorers"
     console.line(f"{counted(judged, 'answer')} judged by {by}; nothing was asked.")
-    summary = read_summary(folder)
-    written = write_reports(folder, csv_path=folder / TRIALS_CSV, summary=summary)
-    show(summary, folder, console)
+    written = rebuild(folder)
+    show(read_summary(folder), folder, console)
     console.written(written)
     return 0

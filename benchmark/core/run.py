@@ -23,13 +23,25 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkSettings:
+    """How coding tasks are worked on."""
+
+    timeout_s: float = 1800.0
+    """Most seconds per model and task; a task may set less."""
+    max_model_calls: int = 50
+    follow_ups: int = 1
+    """How often the failing check's output is sent back."""
+    allow_unsandboxed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
     """One run: which models, which questions, how."""
 
     models: tuple[ModelRef, ...]
     dataset: str
     results_dir: Path
-    agent: str = "direct"
+    agents: tuple[str, ...] = ("direct",)
     limit: int | None = None
     repeats: int = 1
     seed: int = 0
@@ -60,6 +72,8 @@ class RunSpec:
     """On resume, ask again also what failed by the model's own doing."""
     command: str = ""
     """How to repeat this run."""
+    work: WorkSettings | None = None
+    """Set when the samples are coding tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +85,16 @@ class Protocol:
     template_digest: str
     scorers: tuple[str, ...]
     agent: str
+    """The agents, where there are several separated by commas."""
     limit: int | None
     repeats: int
     seed: int
+    follow_ups: int = 0
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents by name."""
+        return tuple(self.agent.split(","))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

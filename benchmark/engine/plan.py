@@ -15,7 +15,7 @@ from benchmark.core.run import Protocol, RunSpec
 from benchmark.core.trial import Trial, trial_id
 from benchmark.engine.budget import refuse_unpriced
 from benchmark.engine.present import TEMPLATE_DIGEST, present
-from benchmark.registry import load_dataset, make_scorer
+from benchmark.registry import load_dataset, make_agent, make_scorer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Plan:
     @property
     def trials_per_model(self) -> int:
         """How many trials each model has."""
-        return len(self.order) * self.spec.repeats
+        return len(self.order) * self.spec.repeats * len(self.spec.agents)
 
     def trials(self, model: ModelRef) -> Iterator[Trial]:
         """The trials of one model, made one by one."""
@@ -40,8 +40,9 @@ class Plan:
             for position in self.order:
                 sample = present(self.dataset[position], seed=spec.seed, repeat=repeat)
                 asked = sample.asked_digest
-                identity = trial_id(asked, digest, spec.agent, repeat)
-                yield Trial(sample=sample, model=model, agent=spec.agent, repeat=repeat, asked=asked, id=identity)
+                for agent in spec.agents:
+                    identity = trial_id(asked, digest, agent, repeat)
+                    yield Trial(sample=sample, model=model, agent=agent, repeat=repeat, asked=asked, id=identity)
 
     def placed_in(self, folder: Path) -> Plan:
         """The same plan with its results in another folder."""
@@ -53,6 +54,8 @@ def make_plan(spec: RunSpec) -> Plan:
     _refuse_twins(spec)
     if spec.max_cost_usd is not None:
         refuse_unpriced(spec.models)
+    for agent in spec.agents:
+        make_agent(agent)  # A name nobody has is refused now, not at the first trial.
     dataset = load_dataset(spec.dataset)
     return Plan(spec=spec, dataset=dataset, order=sample_order(dataset, spec.limit), protocol=_protocol(spec, dataset))
 
@@ -91,8 +94,9 @@ def _protocol(spec: RunSpec, dataset: Dataset) -> Protocol:
         dataset_digest=dataset.digest,
         template_digest=TEMPLATE_DIGEST,
         scorers=tuple(f"{name}/{make_scorer(name).version}" for name in dataset.scorers),
-        agent=spec.agent,
+        agent=",".join(spec.agents),
         limit=spec.limit,
         repeats=spec.repeats,
         seed=spec.seed,
+        follow_ups=0 if spec.work is None else spec.work.follow_ups,
     )

@@ -9,7 +9,7 @@ from benchmark.core.errors import UsageError
 from benchmark.core.message import Message, Reply, Tool
 from benchmark.core.protocols import Scorer
 from benchmark.core.trial import Outcome, Output, Score, Trial
-from benchmark.core.work import Workspace
+from benchmark.core.work import Verdict, Workspace
 from benchmark.registry import make_scorer
 
 _SCORED = (Outcome.ANSWERED, Outcome.CUT_OFF)
@@ -57,6 +57,9 @@ class _Nobody:
 
     async def review(self, said: str) -> str | None:
         self._refuse("to hand work back")
+
+    async def verify(self) -> Verdict:
+        self._refuse("the workspace, which is gone")
 
     def note(self, kind: str, text: str, **data: Any) -> None:
         """There is no transcript."""

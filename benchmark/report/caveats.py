@@ -15,6 +15,7 @@ _COMPARED = {
     "scorers": "scorers",
     "agent": "agent",
     "seed": "seed",
+    "follow_ups": "number of follow-ups",
 }
 """Parts of a protocol that must be the same for two results to be compared, and what people call them."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmark.report.caveats import caveats
 from benchmark.report.summary import Summary
 from benchmark.report.table import HEADINGS, cells
-from benchmark.report.tabular import guarded
+from benchmark.report.tabular import guarded_cell
 from benchmark.report.verdict import verdict
 
 _LIVE = str.maketrans({**{mark: f"\\{mark}" for mark in "\\`*[]|#~"}, "<": "&lt;", ">": "&gt;", "&": "&amp;", "\n": " "})
@@ -30,7 +30,7 @@ def markdown_table(summary: Summary) -> str:
     lines = ["| " + " | ".join(HEADINGS) + " |", "|---|---|" + "---:|" * (len(HEADINGS) - 2)]
     for model in [*summary.ranked, *summary.unfinished, *summary.references]:
         name, provider, *numbers = cells(model, note=True)
-        lines.append("| " + " | ".join((plain(guarded(name)), plain(provider), *numbers)) + " |")
+        lines.append("| " + " | ".join((plain(guarded_cell(name)), plain(provider), *numbers)) + " |")
     return "\n".join(lines)
 
 

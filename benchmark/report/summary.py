@@ -222,7 +222,7 @@ def _entrants(
 ) -> list[tuple[ModelSummary, Tally | None]]:
     """Every model with every agent of the run, asked or not yet."""
     info = reader.info
-    agents = list(dict.fromkeys([*info.protocol.agent.split(","), *(agent for _, agent in tallies)]))
+    agents = list(dict.fromkeys([*info.protocol.agents, *(agent for _, agent in tallies)]))
     rows = dict(reader.rows("SELECT label, model FROM models"))
     ends = _ends(reader)
     found = []

@@ -73,8 +73,16 @@ def write_files(reader: StoreReader, summary: Summary, json_path: Path, csv_path
             json_file.write(separator + encoded[1:-1])
             separator = b",\n"
             if csv_rows is not None:
-                csv_rows.writerows([_guarded(row) for row in rows])
+                csv_rows.writerows([guarded(row) for row in rows])
         json_file.write(b"\n]}\n")
+
+
+def write_trials(reader: StoreReader, path: Path) -> None:
+    """Every trial as CSV."""
+    with contextlib.ExitStack() as stack:
+        writer = _csv_writer(stack, path)
+        for rows in batches_of_trials(reader):
+            writer.writerows([guarded(row) for row in rows])
 
 
 def _csv_writer(stack: contextlib.ExitStack, path: Path) -> Any:
@@ -95,13 +103,13 @@ def batches_of_trials(reader: StoreReader) -> Iterator[list[tuple[Any, ...]]]:
         yield batch
 
 
-def _guarded(row: tuple[Any, ...]) -> list[Any]:
+def guarded(row: tuple[Any, ...]) -> list[Any]:
     """Cells a spreadsheet would run as a formula get a quote before them."""
     # Most texts begin with a letter, and need no second look.
-    return [guarded(cell) if isinstance(cell, str) and not cell[:1].isalnum() else cell for cell in row]
+    return [guarded_cell(cell) if isinstance(cell, str) and not cell[:1].isalnum() else cell for cell in row]
 
 
-def guarded(cell: str) -> str:
+def guarded_cell(cell: str) -> str:
     """The cell with a quote before it, if a spreadsheet would run it."""
     return f"'{cell}" if _FORMULA.match(cell) else cell
 

@@ -103,6 +103,13 @@ class Store:
         redact = Redactor.from_environment()
         return Writer(self._connection, self._models, redact, resumed=self.resumed).committed(events)
 
+    @contextlib.contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """What is changed inside is kept together, or, when an error or a kill comes between, not at all."""
+        with self._connection as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield
+
     def outputs(self, trials: Sequence[Trial]) -> dict[str, Output]:
         """What was answered in these trials, by trial; those that failed or were not asked are missing."""
         places = ", ".join("?" * len(trials))
@@ -112,15 +119,13 @@ class Store:
 
     def rescore(self, judged: Sequence[tuple[Trial, Mapping[str, Score]]]) -> None:
         """Put new scores beside the old ones; the first of the new ones is the one that ranks from now on."""
-        with self._connection as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            for trial, scores in judged:
-                kept = {**self._scores(trial), **scores}
-                primary = next(iter(scores.values()))
-                connection.execute(
-                    "UPDATE trials SET score = ?, answer = ?, because = ?, scores = ? WHERE id = ? AND superseded = 0",
-                    (primary.value, safe(primary.answer), safe(primary.because), msgspec.json.encode(kept).decode(), trial.id),
-                )
+        for trial, scores in judged:
+            kept = {**self._scores(trial), **scores}
+            primary = next(iter(scores.values()))
+            self._connection.execute(
+                "UPDATE trials SET score = ?, answer = ?, because = ?, scores = ? WHERE id = ? AND superseded = 0",
+                (primary.value, safe(primary.answer), safe(primary.because), msgspec.json.encode(kept).decode(), trial.id),
+            )
 
     def _scores(self, trial: Trial) -> dict[str, Score]:
         """The scores a trial has so far, by scorer."""
@@ -135,7 +140,7 @@ class Store:
     def judged_by(self, scorers: tuple[str, ...]) -> None:
         """Note in the protocol by which scorers the results now stand."""
         self.info = replace(self.info, protocol=replace(self.info.protocol, scorers=scorers))
-        _record(self._connection, self.info)
+        self._connection.execute("UPDATE run SET info = ?", (msgspec.json.encode(self.info).decode(),))
 
     def _finished(self, ids: list[str], *, retry_failed: bool) -> set[str]:
         places = ", ".join("?" * len(ids))
@@ -149,7 +154,7 @@ def _usage(sent: float, cached: float, made: float, cost: float | None = None) -
 
 def _kept(retry_failed: bool) -> str:
     """Which results stand: what was answered, and unless asked otherwise what was refused as a request."""
-    blamed = "" if retry_failed else " OR failure_kind IN ('bad_request', 'context_length')"
+    blamed = "" if retry_failed else " OR failure_kind IN ('bad_request', 'context_length', 'budget', 'unchecked')"
     return f"(outcome <> 'failed'{blamed})"
 
 
