@@ -176,6 +176,8 @@ def _comparison_table(summary: Summary, width: int) -> Table:
 def _facts(model: ModelSummary, dataset: str) -> list[tuple[str, str]]:
     ref = model.model
     failures = ", ".join(f"{count} {kind}" for kind, count in model.failures.items())
+    outcomes = {"refused": model.refused, "empty": model.empty, "filtered": model.filtered, "cut off": model.cut_off}
+    silent = ", ".join(f"{count} {word}" for word, count in outcomes.items() if count)
     facts = [
         ("Model", ref.display_name or ref.label),
         ("Provider", described(ref)),
@@ -183,9 +185,15 @@ def _facts(model: ModelSummary, dataset: str) -> list[tuple[str, str]]:
         ("Score", f"{score(model, wide=True)} (95 % interval, n={model.answered})"),
         ("Right", str(model.right)),
         ("Wrong", str(model.wrong)),
-        ("No answer", str(model.no_answer)),
+        ("No answer", f"{model.no_answer}{f' ({silent})' if silent else ''}"),
         ("Failed", f"{model.failed}{f' ({failures})' if failures else ''}"),
     ]
+    if model.failed and model.score_failures_wrong is not None:
+        facts.insert(4, ("With failures wrong", f"{model.score_failures_wrong:.2f}"))
+    if model.pass_at:
+        at, every = (", ".join(f"{k}: {v:.2f}" for k, v in found.items()) for found in (model.pass_at, model.pass_all))
+        facts.append(("Right once in k", at))
+        facts.append(("Right k times", every))
     if model.not_asked:
         facts.append(("Not asked", f"{model.not_asked} ({model.message or model.state})"))
     facts += [

@@ -91,6 +91,8 @@ class ModelSummary:
     output_tokens: int = 0
     cost_usd: float | None = None
     """Of every attempt, failed ones too; None when the price of any is not known."""
+    known_cost_usd: float | None = None
+    """Of the attempts whose price is known: a lower bound; None when none is."""
     cost_per_trial: float | None = None
     """Mean of the answers, remembered ones left out; None when the price of any is not known."""
     categories: tuple[CategorySummary, ...] = ()
@@ -278,6 +280,7 @@ def _figures(tally: Tally, numbers: SampleNumbers, repeats: int) -> dict[str, An
         "input_tokens": tally.input_tokens,
         "output_tokens": tally.output_tokens,
         "cost_usd": tally.cost_usd if tally.rows and not tally.unpriced else None,
+        "known_cost_usd": tally.cost_usd if tally.rows > tally.unpriced else None,
         "cost_per_trial": tally.cost_per_trial(),
         "model_seconds": tally.model_s,
         "categories": _categories(tally),

@@ -36,10 +36,12 @@ def score(model: ModelSummary, *, wide: bool) -> str:
 
 
 def cost(model: ModelSummary) -> str:
-    """Dollars; a local model costs none, and an unknown price is not none."""
+    """Dollars, or at least so many; a local model costs none, and an unknown price is not none."""
     if model.model.local:
         return "local"
-    return "unknown" if model.cost_usd is None else f"${model.cost_usd:.4f}"
+    if model.cost_usd is not None:
+        return f"${model.cost_usd:.4f}"
+    return f"≥ ${model.known_cost_usd:.4f}" if model.known_cost_usd else "unknown"
 
 
 def duration(seconds: float) -> str:

@@ -173,6 +173,7 @@ def _model_data(model: ModelSummary) -> dict[str, Any]:
         "input_tokens": model.input_tokens,
         "output_tokens": model.output_tokens,
         "cost_usd": model.cost_usd,
+        "known_cost_usd": model.known_cost_usd,
         "cost_per_trial": model.cost_per_trial,
         "categories": [asdict(category) for category in model.categories],
     }

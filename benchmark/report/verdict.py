@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -173,14 +174,12 @@ def _probability(facts: Facts) -> str:
 
 
 def _tell_tie(facts: Facts) -> str:
-    tied = facts["tied"]
-    top = "at the top, " if facts["leader_ahead_of"] else ""
-    said = f"{listed(tied)} are tied: {top}no test tells {'them' if len(tied) == 2 else 'the others'} "
-    said += "apart" if len(tied) == 2 else f"from {facts['leader']}"
-    said += f" on {number(facts['samples'], 'common sample')} ({points(facts['difference'])} between the first two, "
-    said += f"{_probability(facts)}). {_more(facts)}"
-    ahead = facts["leader_ahead_of"]
-    return f"{said} {facts['leader']} is better than {listed(ahead)}." if ahead else said
+    ahead, leader = facts["leader_ahead_of"], facts["leader"]
+    top = " at the top" if ahead else ""
+    shown = f"none is shown to be worse than {leader}" if len(facts["tied"]) > 2 else "neither is shown to be better"
+    between = f"{facts['first']} and {facts['second']} differ by {points(facts['difference'])}; {_probability(facts)}"
+    said = f"{listed(facts['tied'])} are tied{top}: on {number(facts['samples'], 'common sample')} {shown} ({between})."
+    return f"{said} {_more(facts)}" + (f" {leader} is better than {listed(ahead)}." if ahead else "")
 
 
 def _more(facts: Facts) -> str:
@@ -188,10 +187,12 @@ def _more(facts: Facts) -> str:
     could = f"This run could have shown a difference of {points(facts['smallest_difference'])}"
     needed = facts["samples_needed"]
     if needed is None:
-        return f"{could}; there was none to be seen."
+        return f"{could}; none was found."
     if needed > _AS_GOOD_AS_EQUAL:
-        return f"{could}; if they differ, then by less than {_AS_GOOD_AS_EQUAL:,} samples would show."
-    return f"{could}; to separate the first two would take about {rounded(max(needed, facts['samples'] + 1)):,} samples."
+        how_many = f"more than {_AS_GOOD_AS_EQUAL:,}"
+    else:
+        how_many = f"about {rounded(max(needed, facts['samples'] + 1)):,}"
+    return f"{could}; to separate {facts['first']} from {facts['second']} would take {how_many} samples."
 
 
 def _tell_ceiling(facts: Facts) -> str:
@@ -222,12 +223,22 @@ def _tell_value(facts: Facts) -> str:
 
 
 def _tell_left_out(facts: Facts) -> str:
-    parts = [f"{number(sum(k.values()), 'failed trial')} of {label} ({kinds(k)})" for label, k in facts["failed"].items()]
-    sentences = [f"Left out of the scores: {listed(parts)}."] if parts else []
+    failed: Mapping[str, Mapping[str, int]] = facts["failed"]
+    said = []
+    if failed:
+        total: Counter[str] = Counter()
+        for counts in failed.values():
+            total.update(counts)
+        whose = listed([f"{label} {sum(counts.values()):,}" for label, counts in failed.items()])
+        said.append(f"{number(total.total(), 'trial')} failed and {_are(total.total())} left out: {whose} ({kinds(total)}).")
     below = [f"{label} ({found['answered']:,} of {found['planned']:,} answered)" for label, found in facts["unranked"].items()]
     if below:
-        sentences.append(f"Not ranked: {listed(below)}.")
-    return " ".join(sentences)
+        said.append(f"Not ranked: {listed(below)}.")
+    return " ".join(said)
+
+
+def _are(n: int) -> str:
+    return "is" if n == 1 else "are"
 
 
 def _tell_above(facts: Facts) -> str:

@@ -152,6 +152,17 @@ def test_score_refuses_a_dataset_that_has_changed_and_an_unknown_scorer(tmp_path
     assert "has changed since the run" in done.stderr
 
 
+def test_a_scorer_that_needs_more_than_the_answer_changes_nothing(tmp_path: Path, questions: Path) -> None:
+    """A check needs the workspace, which is gone: said in a sentence, and every score is as it was."""
+    folder, _, _ = ask(tmp_path, "r", "scripted/good.json")
+    before = (folder / "comparison_report.json").read_bytes()
+    done = run("score", "r", "--scorer", "check", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "needs the workspace, which is gone" in done.stderr
+    assert run("report", "r", cwd=tmp_path).returncode == 0
+    assert (folder / "comparison_report.json").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("form", "name"),
     [("junit", "junit.xml"), ("markdown", "summary.md"), ("parquet", "trials.parquet"), ("baseline", "baseline.json")],
