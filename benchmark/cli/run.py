@@ -135,7 +135,7 @@ def run_with(flags: Flags) -> int:
     plan = make_plan(spec)
     baseline = read_baseline(flags.baseline, results_root()) if flags.baseline else None
     if baseline is not None:
-        check_held_against(baseline, plan.protocol)
+        check_held_against(baseline, plan.protocol, [m.label for m in spec.models if not m.reference])
     if flags.dry_run:
         return _show_plan(plan, console)
     if not (_may_spend(plan, flags, console) and are_ready(plan, flags, console)):

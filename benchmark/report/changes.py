@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import TYPE_CHECKING
@@ -81,8 +81,9 @@ def check_protocols(before: Baseline, after: Baseline, *, force: bool = False) -
     return differing
 
 
-def check_held_against(baseline: Baseline, protocol: Protocol) -> None:
-    """Refuse a baseline that was made otherwise, before anything is asked."""
+def check_held_against(baseline: Baseline, protocol: Protocol, labels: Sequence[str]) -> None:
+    """Refuse a baseline that was made otherwise, or of other models, before anything is asked."""
+    matched(baseline.models, labels, baseline.run_id, "this run")
     differing = protocol_differences(baseline.protocol, protocol)
     if differing:
         raise ProtocolMismatch(
@@ -93,13 +94,7 @@ def check_held_against(baseline: Baseline, protocol: Protocol) -> None:
 
 def changes(before: Baseline, after: Baseline) -> list[Change]:
     """Every model of both, before and after; a single model on each side is held against the other whatever the names."""
-    pairs = [(label, label) for label in after.models if label in before.models]
-    if not pairs and len(before.models) == len(after.models) == 1:
-        pairs = [(next(iter(before.models)), next(iter(after.models)))]
-    if not pairs:
-        raise UsageError(
-            f"{before.run_id} ({', '.join(before.models)}) and {after.run_id} ({', '.join(after.models)}) have no model in common"
-        )
+    pairs = matched(before.models, after.models, before.run_id, after.run_id)
     groups = {**before.groups, **after.groups}
     found = [(was, label, _paired(before.models[was], after.models[label], groups)) for was, label in pairs]
     corrected = holm([pair.p for _, _, pair in found])
@@ -107,6 +102,17 @@ def changes(before: Baseline, after: Baseline) -> list[Change]:
         _change(before.models[was], after.models[label], was=was, label=label, pair=pair, corrected=p, tests=len(found))
         for (was, label, pair), p in zip(found, corrected, strict=True)
     ]
+
+
+def matched(before: Iterable[str], after: Iterable[str], one: str, other: str) -> list[tuple[str, str]]:
+    """Which model is held against which: the one of the same label, or the only one there is on either side."""
+    was, now = list(before), list(after)
+    pairs = [(label, label) for label in now if label in was]
+    if not pairs and len(was) == len(now) == 1:
+        pairs = [(was[0], now[0])]
+    if not pairs:
+        raise UsageError(f"{one} ({', '.join(was)}) and {other} ({', '.join(now)}) have no model in common")
+    return pairs
 
 
 def _paired(before: Mapping[str, float], after: Mapping[str, float], groups: Mapping[str, str]) -> Paired:

@@ -72,7 +72,7 @@ def test_runs_made_otherwise_are_not_compared_unless_forced(part: dict[str, Any]
         check_protocols(one, other)
     assert len(check_protocols(one, other, force=True)) == 1
     with pytest.raises(ProtocolMismatch, match="Make a new baseline"):
-        check_held_against(one, other.protocol)
+        check_held_against(one, other.protocol, ["m"])
 
 
 def test_a_longer_run_may_be_compared_with_a_shorter_one(tmp_path: Path) -> None:
@@ -93,6 +93,9 @@ def test_runs_without_a_common_model_are_refused(tmp_path: Path) -> None:
     write_run(tmp_path / "1", [Entrant(label=label, planted=[1.0]) for label in "ab"], 1, run_id="1")
     with pytest.raises(UsageError, match="no model in common"):
         changes(read_baseline(str(tmp_path / "1"), tmp_path), made(tmp_path / "2", [1.0], label="c"))
+    two = read_baseline(str(tmp_path / "1"), tmp_path)
+    with pytest.raises(UsageError, match="no model in common"):
+        check_held_against(two, two.protocol, ["c"])
 
 
 def test_a_gate_on_equal_models_rarely_fails(tmp_path: Path) -> None:
