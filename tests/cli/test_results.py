@@ -12,6 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from support.command import read_csv, run
+from support.made import Entrant, write_run
 
 from benchmark.cli.main import run_command_line, tiebreak
 from benchmark.multi_runner import MultiModelBenchmarkRunner
@@ -252,3 +253,15 @@ def test_the_workflow_in_the_documents_is_valid_and_names_real_flags() -> None:
         used = {word.partition("=")[0] for word in rest if word.startswith("--")}
         assert used <= flags, command
         assert CliRunner().invoke(tiebreak, [name, "--help"]).exit_code == 0
+
+
+def test_report_knows_a_batch(tmp_path: Path) -> None:
+    """The files of a batch are those of a batch, not those of a run."""
+    entrants = [Entrant(label="m", agent="builtin", planted=[1.0, 0.0]), Entrant(label="m", agent="nothing", planted=[0.0, 0.0])]
+    folder = write_run(tmp_path / "batch_1", entrants, 2, run_id="batch_1", dataset="tasks:easy")
+    done = run("report", str(folder), cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads((folder / "comparison_report.json").read_text())["batch_id"] == "batch_1"
+    assert (folder / "m_result.json").is_file()
+    assert (folder / "trials.csv").is_file()
