@@ -33,6 +33,7 @@ COMPONENTS: dict[str, Callable[[], bool]] = {
     "landlock": _landlock,
     "root": lambda: os.geteuid() == 0,
     "data": _SHARED_DATA.is_dir,
+    "node": lambda: shutil.which("node") is not None,
 }
 """What a test may need beyond the locked packages, and how to tell that it is there."""
 

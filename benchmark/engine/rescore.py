@@ -9,7 +9,7 @@ from benchmark.core.errors import UsageError
 from benchmark.core.message import Message, Reply, Tool
 from benchmark.core.protocols import Scorer
 from benchmark.core.trial import Outcome, Output, Score, Trial
-from benchmark.core.work import Verdict, Workspace
+from benchmark.core.work import Gateway, Verdict, Workspace
 from benchmark.registry import make_scorer
 
 _SCORED = (Outcome.ANSWERED, Outcome.CUT_OFF)
@@ -51,6 +51,10 @@ class _Nobody:
     @property
     def workspace(self) -> Workspace:
         self._refuse("the workspace, which is gone")
+
+    @property
+    def gateway(self) -> Gateway:
+        self._refuse("a gateway")
 
     async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Reply:
         self._refuse("to ask a model")
