@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -16,9 +17,10 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, cast
 
-from benchmark.core.errors import AmbiguousModel, MissingKey, ModelError, UnknownModel, UsageError
+from benchmark.core.errors import AmbiguousModel, DatasetError, MissingKey, ModelError, UnknownModel, UsageError
 from benchmark.core.model import ModelRef
 from benchmark.core.protocols import Agent, Dataset, Provider, Scorer
+from benchmark.core.run import Source
 
 PLUGINS: Mapping[str, Mapping[str, str]] = {
     "providers": {
@@ -138,12 +140,29 @@ def make_scorer(name: str) -> Scorer:
     return cast(Scorer, plugin("scorers", name)())
 
 
-def load_dataset(name: str) -> Dataset:
-    """A registered dataset by name, or a file by path."""
-    if name in PLUGINS["datasets"] or name in _joined("datasets"):
-        return cast(Dataset, plugin("datasets", name)())
+def load_dataset(name: str, source: Source | None = None) -> Dataset:
+    """A registered dataset by name or `name:variant`, one of the hub (`hf:owner/name`), or a file or folder by path."""
+    source = source or Source()
+    family, _, variant = name.partition(":")
+    for registered, rest in ((name, ""), (family, variant)):
+        if registered in PLUGINS["datasets"] or registered in _joined("datasets"):
+            return _made(plugin("datasets", registered), registered, rest, source)
+    if family == "hf":
+        hub = importlib.import_module("benchmark.datasets.hub")
+        return cast(Dataset, hub.load(name, source))
     files = importlib.import_module("benchmark.datasets.files")
-    return cast(Dataset, files.load(name, known=tuple(names("datasets"))))
+    return cast(Dataset, files.load(name, known=tuple(names("datasets")), source=source))
+
+
+def _made(factory: Any, name: str, variant: str, source: Source) -> Dataset:
+    """The dataset a factory makes, told only what it can be told."""
+    takes = inspect.signature(factory).parameters
+    if variant and "variant" not in takes:
+        raise DatasetError(f"there is no dataset {name + ':' + variant!r}{did_you_mean(f'{name}:{variant}', names('datasets'))}")
+    if source != Source() and "source" not in takes:
+        raise DatasetError(f"the dataset {name!r} is complete as it is: --data, --field, --shots and --likelihood are for others")
+    told = {"variant": variant, "source": source}
+    return cast(Dataset, factory(**{key: value for key, value in told.items() if key in takes}))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

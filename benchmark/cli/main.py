@@ -12,7 +12,7 @@ import click
 
 from benchmark import __version__
 from benchmark.cli import exits
-from benchmark.cli.options import model_options, pace_options, run_options, setting_options
+from benchmark.cli.options import asking_options, model_options, pace_options, run_options, setting_options
 from benchmark.core.errors import BenchmarkError
 
 
@@ -41,6 +41,7 @@ def tiebreak() -> None:
 @tiebreak.command()
 @model_options
 @run_options
+@asking_options
 @pace_options
 @setting_options
 def run(**flags: Any) -> int:

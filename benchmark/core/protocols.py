@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from benchmark.core.events import Event
-from benchmark.core.message import Message, Reply, Tool
+from benchmark.core.message import Likelihood, Message, Reply, Tool
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Output, Score
@@ -79,6 +79,14 @@ class Context(Protocol):
 
     async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Reply:
         """Call the trial's model: within its limits, with retries, metered."""
+        ...
+
+    async def likelihood(self, messages: Sequence[Message], continuation: str) -> Likelihood:
+        """How likely the trial's model finds a continuation as its answer to the messages."""
+        ...
+
+    async def judge(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:
+        """Call the model that judges, asking for an answer of this schema; metered apart from the trial."""
         ...
 
     async def review(self, said: str) -> str | None:

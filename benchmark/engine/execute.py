@@ -20,7 +20,7 @@ from benchmark.core.protocols import Endpoint, Generates, Provider
 from benchmark.core.redact import Redactor
 from benchmark.core.run import RunSpec
 from benchmark.core.trial import Trial, TrialResult
-from benchmark.engine.attempt import Tools, attempt
+from benchmark.engine.attempt import Judge, Tools, attempt
 from benchmark.engine.budget import Amount, Budget, Purse
 from benchmark.engine.call import Caller
 from benchmark.engine.deadlines import Deadlines
@@ -36,6 +36,7 @@ _DRAIN_S = 8.0
 _HOPELESS = 20
 """So many trials failing one after another, each tried as often as it may be, mean that nobody is there."""
 _OPENINGS = 4
+_JUDGED_AT_ONCE = 16
 _TELL_EVERY_S = 1.0
 """A model says that it waits no more often than this."""
 _NO_TIME_S = 1e-3
@@ -194,6 +195,7 @@ class _Engine:
     budget: Budget | None = field(init=False)
     redact: Redactor = field(default_factory=Redactor.from_environment)
     servers: dict[str, asyncio.Lock] = field(default_factory=dict)
+    judge: Judge | None = None
 
     def __post_init__(self) -> None:
         spec = self.spec
@@ -207,6 +209,31 @@ class _Engine:
 
     async def run(self, lanes: Sequence[Lane]) -> None:
         """All lanes, no more than max_workers at once, until done or stopped."""
+        async with self._judging():
+            await self._run(lanes)
+
+    @contextlib.asynccontextmanager
+    async def _judging(self) -> AsyncIterator[None]:
+        """The model that judges stands ready for as long as anything runs."""
+        model = self.spec.judge
+        if model is None:
+            yield
+            return
+        provider = provider_class(model.provider)(_endpoint(model, self.spec.max_connections or _JUDGED_AT_ONCE))
+        try:
+            await self._open(provider, model)
+            lane = Lane(model=model, trials=iter(()), count=0)
+            with contextlib.ExitStack() as kept:
+                answering = self._answering(provider, model, kept)
+                account = self.traffic.account_of(model)
+                account.join()
+                kept.callback(account.part)
+                self.judge = Judge(model=model, caller=self._caller(answering, self._gate(lane, account)))
+                yield
+        finally:
+            await asyncio.shield(provider.close())
+
+    async def _run(self, lanes: Sequence[Lane]) -> None:
         slots = asyncio.Semaphore(self.spec.max_workers)
         ticker = asyncio.create_task(self.deadlines.watch())
         jobs = [
@@ -397,7 +424,12 @@ class _Engine:
         return tell
 
     def _tools(self, lane: Lane, provider: Generates, gate: Gate) -> Tools:
-        caller = Caller(
+        caller = self._caller(provider, gate)
+        agent = make_agent(self.spec.agent)
+        return Tools(agent=agent, scorers=_Scorers(), caller=caller, redact=self.redact, judge=self.judge)
+
+    def _caller(self, provider: Generates, gate: Gate) -> Caller:
+        return Caller(
             provider=provider,
             clock=self.clock,
             deadlines=self.deadlines,
@@ -409,7 +441,6 @@ class _Engine:
             stream=self.spec.stream,
             redact=self.redact,
         )
-        return Tools(agent=make_agent(self.spec.agent), scorers=_Scorers(), caller=caller, redact=self.redact)
 
 
 class _Scorers(dict):  # type: ignore[type-arg]
