@@ -14,7 +14,7 @@ from benchmark.core.clock import Clock, SystemClock
 from benchmark.core.events import Event, ModelFinished, TrialFinished
 from benchmark.core.message import user
 from benchmark.core.model import ModelRef
-from benchmark.core.protocols import Watcher
+from benchmark.core.protocols import Attendant, Watcher
 from benchmark.core.run import RunInfo, RunSpec
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Trial, TrialResult
@@ -23,8 +23,10 @@ from benchmark.engine.estimate import Estimate, estimate
 from benchmark.engine.execute import Lane, execute
 from benchmark.engine.plan import Plan, make_plan
 from benchmark.engine.stop import Stop
+from benchmark.report.batch import BatchSummary, summarise_batch
+from benchmark.report.batch_files import write_batch_files
 from benchmark.report.summary import Summary, summarise
-from benchmark.report.tabular import write_files
+from benchmark.report.tabular import write_files, write_trials
 from benchmark.store.reader import StoreReader
 from benchmark.store.store import Store
 
@@ -37,9 +39,11 @@ __all__ = [
     "loop_factory",
     "make_plan",
     "preflight",
+    "read_batch",
     "read_summary",
     "run_benchmark",
     "run_plan",
+    "write_batch_reports",
     "write_reports",
 ]
 
@@ -58,13 +62,21 @@ async def run_benchmark(spec: RunSpec, *, watch: Watcher = ignore, stop: Stop | 
     return await run_plan(make_plan(spec), watch=watch, stop=stop)
 
 
-async def run_plan(plan: Plan, *, watch: Watcher = ignore, stop: Stop | None = None, clock: Clock | None = None) -> Summary:
+async def run_plan(
+    plan: Plan,
+    *,
+    watch: Watcher = ignore,
+    stop: Stop | None = None,
+    clock: Clock | None = None,
+    attendant: Attendant | None = None,
+) -> Summary:
     """Ask what the store does not have yet; every event is on disk before it is told."""
     folder = plan.spec.results_dir
     with Store.open(folder, describe(plan, clock or SystemClock())) as store:
         lanes = lanes_of(plan, store)
         spent = spent_before(plan, store)
-        events = store.committed(execute(lanes, plan.spec, stop=stop, clock=clock, already_spent=spent))
+        happening = execute(lanes, plan.spec, stop=stop, clock=clock, already_spent=spent, attendant=attendant)
+        events = store.committed(happening)
         async with contextlib.aclosing(events):  # type: ignore[type-var]
             async for event in events:
                 watch(event)
@@ -119,6 +131,21 @@ def write_reports(folder: Path, *, csv_path: Path | None, summary: Summary | Non
     with StoreReader(folder) as reader:
         write_files(reader, summary or summarise(reader), report, csv_path)
     return [report] if csv_path is None else [report, csv_path]
+
+
+def read_batch(folder: Path) -> BatchSummary:
+    """The summary of a batch of coding tasks, from its store alone."""
+    with StoreReader(folder) as reader:
+        return summarise_batch(reader)
+
+
+def write_batch_reports(folder: Path) -> list[Path]:
+    """Write every file of a batch and say where they are."""
+    with StoreReader(folder) as reader:
+        batch = summarise_batch(reader)
+        written = write_batch_files(batch, folder)
+        write_trials(reader, folder / TRIALS_CSV)
+    return [*written, folder / TRIALS_CSV]
 
 
 async def ask_models(models: Sequence[ModelRef], prompt: str, *, timeout_s: float | None = None) -> dict[str, TrialResult | str]:

@@ -36,6 +36,9 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     "agents": {
         "direct": "benchmark.agents.direct:Direct",
         "likelihood": "benchmark.agents.likelihood:Likelihood",
+        "builtin": "benchmark.agents.builtin:Builtin",
+        "nothing": "benchmark.agents.controls:Nothing",
+        "solution": "benchmark.agents.controls:Solved",
     },
     "scorers": {
         "choice": "benchmark.scorers.choice:Choice",
@@ -55,6 +58,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "bbh": "benchmark.scorers.reference:Bbh",
         "likelihood": "benchmark.scorers.likelihood:Likelihood",
         "judge": "benchmark.scorers.judge:Judge",
+        "check": "benchmark.scorers.checks:Checked",
     },
     "datasets": {
         "truthfulness": "benchmark.datasets.shipped:truthfulness",
@@ -177,6 +181,8 @@ def make_scorer(name: str) -> Scorer:
 def load_dataset(name: str, source: Source | None = None) -> Dataset:
     """A registered dataset by name or `name:variant`, one of the hub (`hf:owner/name`), or a file or folder by path."""
     source = source or Source()
+    if name.startswith("tasks:"):
+        return cast(Dataset, importlib.import_module("benchmark.datasets.tasks").load(name))
     family, _, variant = name.partition(":")
     for registered, rest in ((name, ""), (family, variant)):
         if registered in PLUGINS["datasets"] or registered in _joined("datasets"):
@@ -197,6 +203,11 @@ def _made(factory: Any, name: str, variant: str, source: Source) -> Dataset:
         raise DatasetError(f"the dataset {name!r} is complete as it is: --data, --field, --shots and --likelihood are for others")
     told = {"variant": variant, "source": source}
     return cast(Dataset, factory(**{key: value for key, value in told.items() if key in takes}))
+
+
+def spelled_tasks(paths: Iterable[str]) -> str:
+    """The dataset name of some task files and folders."""
+    return cast(str, importlib.import_module("benchmark.datasets.tasks").spelled(paths))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

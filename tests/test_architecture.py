@@ -25,12 +25,12 @@ MAY_IMPORT = {
     "viewer": frozenset({"core", "store", "report", "stats"}),
     "isolation": frozenset({"core"}),
     "prices": frozenset({"core"}),
-    **dict.fromkeys(("cli", "multi_runner", "batch_runner"), FRONT),
-    "__main__": FRONT | {"cli"},
+    **dict.fromkeys(("cli", "multi_runner"), FRONT),
+    **dict.fromkeys(("__main__", "batch_runner"), FRONT | {"cli"}),
 }
 SHARED_BY_LEAVES = {
     "providers": {"http", "openai", "transport"},
-    "datasets": {"indexed", "records", "files", "hub"},
+    "datasets": {"indexed", "records", "files", "hub", "task_folders", "task_markdown"},
 }
 """Within a room of plugins, what the others build on; openai is the dialect of every compatible server."""
 SOURCES = sorted(p for p in HOME.rglob("*.py") if not {"results", "tasks"} & set(p.relative_to(HOME).parts))

@@ -12,7 +12,15 @@ import click
 
 from benchmark import __version__
 from benchmark.cli import exits
-from benchmark.cli.options import asking_options, model_options, pace_options, run_options, setting_options
+from benchmark.cli.options import (
+    asking_options,
+    batch_options,
+    model_options,
+    pace_options,
+    run_options,
+    setting_options,
+    work_options,
+)
 from benchmark.core.errors import BenchmarkError
 
 
@@ -35,7 +43,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="tiebreak")
 def tiebreak() -> None:
-    """Run the same questions on many models and learn which is really better, or that it is a tie."""
+    """Run the same questions or coding tasks on many models and learn which is really better, or that it is a tie."""
 
 
 @tiebreak.command()
@@ -59,6 +67,41 @@ def run(**flags: Any) -> int:
     from benchmark.cli.run import Flags, run_with
 
     return run_with(Flags(**flags))
+
+
+@tiebreak.command(short_help="Have many models do the same coding tasks, and compare them.")
+@work_options
+@model_options
+@batch_options
+@setting_options
+def batch(**flags: Any) -> int:
+    """Have one or many models do the same coding tasks, each in a sandboxed workspace of its own, and compare them.
+
+    \b
+    Examples:
+      tiebreak batch --task benchmark/tasks/easy/fix_typo.md
+      tiebreak batch --task benchmark/tasks/easy --models "llama3,mistral" --timeout 600
+      tiebreak batch --task "tasks/**/*.md" --models gpt-4,claude-3-opus --parallel --repeats 3
+      tiebreak batch --resume batch_20261115_203300
+
+    Exit codes: 0 every attempt ended, 1 nothing usable, 2 partial, 3 a gate missed, 130 interrupted, 143 terminated.
+    """  # noqa: D301 -- click needs the character, not the two letters
+    from benchmark.cli.batch import BatchFlags, batch_with
+
+    return batch_with(BatchFlags(**flags))
+
+
+@tiebreak.command("check-tasks", short_help="Prove tasks: doing nothing and cheating fail, the solution passes.")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--allow-unsandboxed", is_flag=True, help="Run even where nothing keeps the work apart from the machine.")
+def check_tasks(paths: tuple[str, ...], allow_unsandboxed: bool) -> int:
+    """Prove coding tasks: doing nothing must fail, the solution must pass, and no cheat may.
+
+    Without PATH, all tasks that come with the tool are proven.
+    """
+    from benchmark.cli.check_tasks import prove
+
+    return prove(paths, allow_unsandboxed=allow_unsandboxed)
 
 
 @tiebreak.command(short_help="See it work, with no key and no set-up.")

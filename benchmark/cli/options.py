@@ -145,6 +145,47 @@ def asking_options(command: Command) -> Command:
     return _apply(command, options)
 
 
+def work_options(command: Command) -> Command:
+    """Which coding tasks, and how they are worked on."""
+    options = (
+        click.option("--task", multiple=True, metavar="PATH", help="A task file, a folder of tasks, or a pattern."),
+        click.option("--agent", multiple=True, metavar="NAME", help="Who puts the model to work; default builtin."),
+        click.option("--follow-ups", type=click.IntRange(min=0), metavar="K", help="Send a failing check back K times (1)."),
+        click.option("--max-model-calls", type=click.IntRange(min=1), metavar="N", help="Most model calls per attempt (50)."),
+        click.option("--attended", is_flag=True, help="Have a person at this terminal help when an agent gets stuck."),
+        click.option("--allow-unsandboxed", is_flag=True, help="Run even where nothing keeps the work apart from the machine."),
+        click.option("--verbose", is_flag=True, help="Say every step instead of showing a live view."),
+    )
+    return _apply(command, options)
+
+
+def batch_options(command: Command) -> Command:
+    """What becomes of a batch."""
+    options = (
+        click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only N tasks, spread over the levels."),
+        click.option("--repeats", type=click.IntRange(min=1), default=None, metavar="K", help="Try every task K times."),
+        click.option("--output", type=click.Path(path_type=Path), help="Folder for the results."),
+        click.option("--resume", metavar="BATCH_ID", help="Go on with a batch, by id or path; nothing finished is done again."),
+        click.option("--retry-failed", is_flag=True, help="With --resume: try again all that ended without a verdict."),
+        click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Most seconds per task (1800)."),
+        click.option("--parallel", is_flag=True, help="Up to 4 models at once."),
+        click.option("--max-workers", type=click.IntRange(min=1), help="Attempts at once with --parallel (default 4)."),
+        click.option("--rpm", type=click.IntRange(min=1), metavar="N", help="Requests a minute each model may be sent."),
+        click.option("--tpm", type=click.IntRange(min=1), metavar="N", help="Tokens a minute each model may use."),
+        click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="Most dollars of the batch."),
+        click.option("--max-total-tokens", type=click.IntRange(min=1), metavar="N", help="Most tokens of the batch."),
+        click.option("--max-time", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Most seconds of the batch."),
+        click.option("--allow-failures", type=Percent(), default=0.0, metavar="1%", help="Failed attempts that are no fault."),
+        click.option("--fail-under", type=click.FloatRange(0, 1), metavar="X", help="Exit 3 if a model solves less than X."),
+        click.option("--no-preflight", is_flag=True, help="Do not try each hosted model with a tiny call first."),
+        click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing."),
+        click.option("--yes", is_flag=True, help="Do not ask before spending."),
+        click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on standard output."),
+        click.option("--quiet", is_flag=True, help="No progress, only the result."),
+    )
+    return _apply(command, options)
+
+
 def _apply(command: Command, options: tuple[Callable[[Command], Command], ...]) -> Command:
     for option in reversed(options):
         command = option(command)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from benchmark.core.events import Event, ModelFinished, ModelStarted, ModelState, ModelWaiting, TrialFinished
+from benchmark.core.events import Event, ModelFinished, ModelStarted, ModelState, ModelWaiting, TrialFinished, TrialStep
 from benchmark.core.trial import Outcome, TrialResult
 
 if TYPE_CHECKING:
@@ -257,6 +257,8 @@ def _event_data(event: Event) -> dict[str, Any]:
         }
     if isinstance(event, ModelWaiting):
         return {"event": "waiting", "model": event.model, "reason": event.reason, "seconds": event.seconds}
+    if isinstance(event, TrialStep):
+        return {"event": "trial_step", **msgspec.structs.asdict(event)}
     return {
         "event": "model_finished",
         "model": event.model,
@@ -277,4 +279,5 @@ def _trial_data(result: TrialResult) -> dict[str, Any]:
         "score": None if primary is None else primary.value,
         "answer": None if primary is None else primary.answer,
         "failure": None if failure is None else {"kind": failure.kind, "message": failure.message},
+        **({} if result.work is None else {"agent": result.trial.agent, "work": result.work.outcome}),
     }

@@ -23,6 +23,7 @@ from benchmark.cli.progress import JsonLines, Live, Plain, Silent, View
 from benchmark.config import Config, load_config, results_root
 from benchmark.core.errors import StoreError, UsageError
 from benchmark.core.model import Limits, ModelRef
+from benchmark.core.protocols import Attendant
 from benchmark.core.run import RunSpec
 from benchmark.pipeline import (
     TRIALS_CSV,
@@ -137,10 +138,10 @@ def run_with(flags: Flags) -> int:
     plan = make_plan(spec)
     if flags.dry_run:
         return _show_plan(plan, console)
-    if not (_may_spend(plan, flags, console) and _are_ready(plan, flags, console)):
+    if not (_may_spend(plan, flags, console) and are_ready(plan, flags, console)):
         return exits.FAILED
     if not flags.resume:
-        plan = plan.placed_in(_folder(flags))
+        plan = plan.placed_in(folder_for(flags))
     interrupted, summary = run_watched(plan, view_for(flags, console), console)
     return _report(plan.spec.results_dir, summary, flags, console, interrupted)
 
@@ -158,7 +159,7 @@ def _new_spec(flags: Flags, console: Console) -> RunSpec | None:
     asking = flags.asking
     if flags.likelihood:
         check_likelihood(models)
-    spec = _paced(
+    spec = paced(
         RunSpec(
             models=models,
             dataset=_dataset_name(flags.dataset),
@@ -166,7 +167,7 @@ def _new_spec(flags: Flags, console: Console) -> RunSpec | None:
             source=asking.source,
             prompting=asking.prompting,
             scorers=flags.scorer,
-            agent="likelihood" if flags.likelihood else "direct",
+            agents=("likelihood",) if flags.likelihood else ("direct",),
             limit=flags.limit,
             repeats=flags.repeats or 1,
             seed=flags.seed or 0,
@@ -187,13 +188,13 @@ def _resumed_spec(flags: Flags, console: Console) -> RunSpec | None:
         added = checked_models(flags, console)
         if added is None:
             return None
-        models = _joined(models, added)
+        models = joined(models, added)
     protocol = info.protocol
     spec = RunSpec(
         models=models,
         dataset=_dataset_name(flags.dataset) if flags.dataset else protocol.dataset,
         results_dir=folder,
-        agent=protocol.agent,
+        agents=protocol.agents,
         source=protocol.source,
         prompting=protocol.prompting,
         scorers=protocol.chosen_scorers,
@@ -204,10 +205,10 @@ def _resumed_spec(flags: Flags, console: Console) -> RunSpec | None:
         retry_failed=flags.retry_failed,
         command=info.command,
     )
-    return _paced(spec, flags)
+    return paced(spec, flags)
 
 
-def _joined(stored: tuple[ModelRef, ...], named: tuple[ModelRef, ...]) -> tuple[ModelRef, ...]:
+def joined(stored: tuple[ModelRef, ...], named: tuple[ModelRef, ...]) -> tuple[ModelRef, ...]:
     """The stored models as they were, at today's prices and limits, then those that are new."""
     now = {model.label: model for model in named}
     known = tuple(_repriced(model, now.get(model.label, model)) for model in stored)
@@ -224,7 +225,8 @@ def _limited(model: ModelRef, flags: Flags) -> ModelRef:
     return replace(model, limits=limits)
 
 
-def _paced(spec: RunSpec, flags: Flags) -> RunSpec:
+def paced(spec: RunSpec, flags: Flags) -> RunSpec:
+    """The run at the pace and within the limits the flags set."""
     return replace(
         spec,
         models=tuple(_limited(model, flags) for model in spec.models),
@@ -283,10 +285,10 @@ def _dataset_name(name: str) -> str:
     return str(path.resolve()) if path.exists() and name not in names("datasets") else name
 
 
-def _folder(flags: Flags) -> Path:
+def folder_for(flags: Flags, kind: str = "run") -> Path:
     """The folder the flags name, new or empty; else a new one among the results."""
     if flags.output is None or flags.output.suffix.lower() == ".csv":
-        return new_run_folder(results_root(), datetime.now(UTC).astimezone())
+        return new_run_folder(results_root(), datetime.now(UTC).astimezone(), kind)
     if (flags.output / "run.sqlite").exists():
         raise UsageError(f"{flags.output} holds a run already; go on with it by --resume {flags.output}, or name another folder")
     try:
@@ -319,7 +321,7 @@ def _parts(expected: Estimate) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _are_ready(plan: Plan, flags: Flags, console: Console) -> bool:
+def are_ready(plan: Plan, flags: Flags, console: Console) -> bool:
     """Try every hosted model with a tiny call: a dead key or a wrong name costs a second, not an hour."""
     if flags.no_preflight or flags.replay:
         return True
@@ -344,7 +346,7 @@ def view_for(flags: Flags, console: Console) -> View:
     return Live(console.rich) if console.is_terminal else Plain(console.line)
 
 
-def run_watched(plan: Plan, view: View, console: Console) -> tuple[int, Summary]:
+def run_watched(plan: Plan, view: View, console: Console, *, attendant: Attendant | None = None) -> tuple[int, Summary]:
     """Run the plan under a view: 0 when it ran to its end, else the code of the signal that ended it, and the result."""
     stop = Stop()
     codes: list[int] = []
@@ -364,7 +366,7 @@ def run_watched(plan: Plan, view: View, console: Console) -> tuple[int, Summary]
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, on_signal, exits.INTERRUPTED)
         loop.add_signal_handler(signal.SIGTERM, on_signal, exits.TERMINATED)
-        return await run_plan(plan, watch=view.watch, stop=stop)
+        return await run_plan(plan, watch=view.watch, stop=stop, attendant=attendant)
 
     with view, asyncio.Runner(loop_factory=loop_factory()) as runner:
         summary = runner.run(work())

@@ -10,6 +10,9 @@ BenchmarkError                 anything we raise on purpose; its text is meant f
 │   ├── StoreBusy              another process owns the run
 │   ├── StoreFull              no room left on the disk
 │   └── ProtocolMismatch       the run on disk asks other questions than this one
+├── AgentError                 an agent could not do its work, whatever the model did
+├── OutOfCalls                 a task's model calls are used up
+├── SandboxError               no place to work in, or none that is safe
 └── ProviderError              a model call failed; `kind` says how, and so who is to blame
     ├── RateLimitError
     └── MissingModel           the server does not have this model
@@ -37,6 +40,8 @@ class FailureKind(StrEnum):
     SANDBOX = "sandbox"
     VERIFIER = "verifier"
     BUDGET = "budget"
+    UNCHECKED = "unchecked"
+    """There is nothing to judge the work by."""
     OURS = "ours"
 
     @property
@@ -51,8 +56,8 @@ class FailureKind(StrEnum):
 
     @property
     def blames_model(self) -> bool:
-        """Whether the request itself was refused: a resumed run does not ask it again by itself."""
-        return self in (FailureKind.BAD_REQUEST, FailureKind.CONTEXT_LENGTH)
+        """Whether asking again would end alike: a resumed run does not do so by itself."""
+        return self in _BLAMES_MODEL
 
 
 _RETRYABLE = frozenset(
@@ -64,6 +69,7 @@ _RETRYABLE = frozenset(
         FailureKind.TIMEOUT,
     }
 )
+_BLAMES_MODEL = frozenset({FailureKind.BAD_REQUEST, FailureKind.CONTEXT_LENGTH, FailureKind.BUDGET, FailureKind.UNCHECKED})
 _ENDS_MODEL = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.NOT_FOUND})
 
 
@@ -117,6 +123,18 @@ class StoreFull(StoreError):
 
 class ProtocolMismatch(StoreError):
     """The run on disk was made with other questions or settings than this one."""
+
+
+class AgentError(BenchmarkError):
+    """An agent could not do its work, whatever the model did."""
+
+
+class OutOfCalls(BenchmarkError):
+    """The model was called as often as the task allows."""
+
+
+class SandboxError(BenchmarkError):
+    """No place to work in could be made, or none that is safe."""
 
 
 class ProviderError(BenchmarkError):

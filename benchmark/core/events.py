@@ -40,6 +40,20 @@ class ModelWaiting(Record, frozen=True, kw_only=True):
     """How long, from now."""
 
 
+class TrialStep(Record, frozen=True, kw_only=True):
+    """Something happened in a trial that takes its time: what, and what it has used so far."""
+
+    model: str
+    sample: str
+    agent: str
+    phase: str
+    """prompt, call, tool, checking, check, question, …"""
+    text: str
+    calls: int
+    tokens: int
+    cost_usd: float | None
+
+
 class TrialFinished(Record, frozen=True):
     """A trial ended; it is on disk before anyone hears of it."""
 
@@ -56,4 +70,4 @@ class ModelFinished(Record, frozen=True, kw_only=True):
     done: int
 
 
-Event = ModelStarted | ModelWaiting | TrialFinished | ModelFinished
+Event = ModelStarted | ModelWaiting | TrialStep | TrialFinished | ModelFinished

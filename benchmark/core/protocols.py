@@ -11,7 +11,7 @@ from benchmark.core.message import Likelihood, Message, Reply, Tool
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Output, Score
-from benchmark.core.work import Workspace
+from benchmark.core.work import Verdict, Workspace
 
 Watcher = Callable[[Event], None]
 """Is told what happened, once it is on disk."""
@@ -93,8 +93,12 @@ class Context(Protocol):
         """Hand the work back with the agent's last words: the next prompt, or None when it is over."""
         ...
 
-    def note(self, kind: str, text: str, **data: Any) -> None:
-        """Add a step to the trial's transcript, and show it as what is going on."""
+    async def verify(self) -> Verdict:
+        """What the task's check says of the workspace as it is."""
+        ...
+
+    def note(self, kind: str, text: str, *, actor: str = "agent", **data: Any) -> None:
+        """Add a step to the trial's transcript, and show it as what is going on. A question is counted."""
         ...
 
 
@@ -103,6 +107,14 @@ class Agent(Protocol):
 
     async def run(self, sample: Sample, context: Context) -> Output:
         """Bring back what the sample asks for."""
+        ...
+
+
+class Attendant(Protocol):
+    """A person who helps an agent that got stuck."""
+
+    async def answer(self, sample: Sample, said: str, verdict: Verdict, workspace: Workspace) -> str | None:
+        """What to say to the agent next, or None when it is left at that. The person may change files meanwhile."""
         ...
 
 

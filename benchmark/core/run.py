@@ -50,6 +50,18 @@ class Prompting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkSettings:
+    """How coding tasks are worked on."""
+
+    timeout_s: float = 1800.0
+    """Most seconds per model and task; a task may set less."""
+    max_model_calls: int = 50
+    follow_ups: int = 1
+    """How often the failing check's output is sent back."""
+    allow_unsandboxed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
     """One run: which models, which questions, how."""
 
@@ -62,7 +74,7 @@ class RunSpec:
     """Instead of the samples' own; the first is the primary one."""
     judge: ModelRef | None = None
     """The model that judges, where a scorer needs one."""
-    agent: str = "direct"
+    agents: tuple[str, ...] = ("direct",)
     limit: int | None = None
     repeats: int = 1
     seed: int = 0
@@ -93,6 +105,8 @@ class RunSpec:
     """On resume, ask again also what failed by the model's own doing."""
     command: str = ""
     """How to repeat this run."""
+    work: WorkSettings | None = None
+    """Set when the samples are coding tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +118,7 @@ class Protocol:
     template_digest: str
     scorers: tuple[str, ...]
     agent: str
+    """The agents, where there are several separated by commas."""
     limit: int | None
     repeats: int
     seed: int
@@ -115,6 +130,12 @@ class Protocol:
     """The year since which models may have seen the answers."""
     chosen_scorers: tuple[str, ...] = ()
     judge: ModelRef | None = None
+    follow_ups: int = 0
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents by name."""
+        return tuple(self.agent.split(","))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

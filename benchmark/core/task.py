@@ -57,7 +57,12 @@ class Task(Record, frozen=True, kw_only=True, dict=True):
     check: Check | None = None
     """None for a task that is only prose: it can be attempted, and nobody can say how it went."""
     solution: Solution | None = None
+    cheat: Solution | None = None
+    """Something that looks like a solution and is none, such as a hard-coded answer; the check must fail it."""
     limits: TaskLimits = TaskLimits()
+    links: tuple[tuple[str, str], ...] = ()
+    """Absolute paths that must lead somewhere else, for tasks that name their folders so: (`/app`, `.`) stands for the
+    workspace itself, (`/logs`, ``) for an empty folder that is gone afterwards."""
     needs: tuple[str, ...] = ()
     """Programs the check or the work needs on this machine, such as `node`."""
 
@@ -69,6 +74,7 @@ class Task(Record, frozen=True, kw_only=True, dict=True):
             {
                 "files": _listed(self.files),
                 "limits": str(self.limits),
+                "links": self.links,
                 "check": check and [check.script, _listed(check.files), check.protect, check.max_files_changed, check.timeout_s],
             }
         )

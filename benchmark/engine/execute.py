@@ -16,17 +16,19 @@ from benchmark.core.clock import Clock, SystemClock
 from benchmark.core.errors import BenchmarkError, FailureKind, ProviderError
 from benchmark.core.events import Event, ModelFinished, ModelStarted, ModelState, ModelWaiting, TrialFinished
 from benchmark.core.model import ModelRef
-from benchmark.core.protocols import Endpoint, Generates, Provider
+from benchmark.core.protocols import Attendant, Endpoint, Generates, Provider
 from benchmark.core.redact import Redactor
 from benchmark.core.run import RunSpec
 from benchmark.core.trial import Trial, TrialResult
-from benchmark.engine.attempt import Judge, Tools, attempt
+from benchmark.engine.attempt import Tools, attempt
 from benchmark.engine.budget import Amount, Budget, Purse
 from benchmark.engine.call import Caller
+from benchmark.engine.context import Judge
 from benchmark.engine.deadlines import Deadlines
 from benchmark.engine.recording import Cache, Recorder, Replay
 from benchmark.engine.stop import Interrupted, LaneOver, Stop
 from benchmark.engine.traffic import CEILING, Account, Gate, Traffic
+from benchmark.engine.workshop import Workshop
 from benchmark.registry import make_agent, make_scorer, provider_class
 
 log = logging.getLogger(__name__)
@@ -98,6 +100,7 @@ async def execute(
     stop: Stop | None = None,
     clock: Clock | None = None,
     already_spent: Amount | None = None,
+    attendant: Attendant | None = None,
 ) -> AsyncIterator[Event]:
     """Do the lanes' trials and tell what happens. Every model ends in exactly one ModelFinished."""
     mailbox = Mailbox()
@@ -107,6 +110,7 @@ async def execute(
         stop=stop or Stop(),
         clock=clock or SystemClock(),
         already_spent=already_spent or Amount(),
+        attendant=attendant,
     )
     work = asyncio.create_task(engine.run(lanes))
     work.add_done_callback(lambda _: mailbox.close())
@@ -196,6 +200,8 @@ class _Engine:
     redact: Redactor = field(default_factory=Redactor.from_environment)
     servers: dict[str, asyncio.Lock] = field(default_factory=dict)
     judge: Judge | None = None
+    attendant: Attendant | None = None
+    workshop: Workshop | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         spec = self.spec
@@ -206,6 +212,22 @@ class _Engine:
             self.budget = Budget(
                 max_cost_usd=spec.max_cost_usd, max_tokens=spec.max_total_tokens, spent=self.already_spent, stop=self.stop
             )
+
+    async def _open_workshop(self) -> Workshop | None:
+        """Where coding tasks are worked on: as many at once as models may be. Refused where it cannot be safe."""
+        settings = self.spec.work
+        if settings is None:
+            return None
+        from benchmark.sandbox.isolation import detect_isolation
+
+        return Workshop(
+            settings=settings,
+            isolation=await detect_isolation(allow_unsandboxed=settings.allow_unsandboxed),
+            slots=asyncio.Semaphore(self.spec.max_workers),
+            clock=self.clock,
+            tell=self.mailbox.put,
+            attendant=self.attendant,
+        )
 
     async def run(self, lanes: Sequence[Lane]) -> None:
         """All lanes, no more than max_workers at once, until done or stopped."""
@@ -234,6 +256,7 @@ class _Engine:
             await asyncio.shield(provider.close())
 
     async def _run(self, lanes: Sequence[Lane]) -> None:
+        self.workshop = await self._open_workshop()
         slots = asyncio.Semaphore(self.spec.max_workers)
         ticker = asyncio.create_task(self.deadlines.watch())
         jobs = [
@@ -319,7 +342,7 @@ class _Engine:
 
     async def _serve(self, lane: Lane, progress: _Progress) -> None:
         """Open the model's provider, let the workers work, close it whatever happens."""
-        most = max(1, min(self.traffic.per_model(lane.model) or CEILING, lane.count))
+        most = max(1, min(self._at_once(lane.model), lane.count))
         provider = provider_class(lane.model.provider)(_endpoint(lane.model, most))
         try:
             if lane.count:
@@ -329,6 +352,12 @@ class _Engine:
                     await self._work(lane, self._answering(provider, lane.model, kept), most, progress)
         finally:
             await asyncio.shield(provider.close())
+
+    def _at_once(self, model: ModelRef) -> int:
+        """Trials of a model at once: a coding task takes a part of this machine, a question hardly any."""
+        if self.spec.work is not None:
+            return 1 if model.local and not model.reference else self.spec.max_workers
+        return self.traffic.per_model(model) or CEILING
 
     async def _open(self, provider: Provider, model: ModelRef) -> None:
         """Get the provider ready: what may pass is tried again, and nothing is waited for without end."""
@@ -425,8 +454,14 @@ class _Engine:
 
     def _tools(self, lane: Lane, provider: Generates, gate: Gate) -> Tools:
         caller = self._caller(provider, gate)
-        agent = make_agent(self.spec.agent)
-        return Tools(agent=agent, scorers=_Scorers(), caller=caller, redact=self.redact, judge=self.judge)
+        return Tools(
+            agents=_Made(make_agent),
+            scorers=_Made(make_scorer),
+            caller=caller,
+            redact=self.redact,
+            workshop=self.workshop,
+            judge=self.judge,
+        )
 
     def _caller(self, provider: Generates, gate: Gate) -> Caller:
         return Caller(
@@ -443,11 +478,15 @@ class _Engine:
         )
 
 
-class _Scorers(dict):  # type: ignore[type-arg]
-    """Scorers by name, each made when first needed."""
+class _Made(dict):  # type: ignore[type-arg]
+    """Agents or scorers by name, each made when first needed."""
+
+    def __init__(self, make: Callable[[str], object]) -> None:
+        super().__init__()
+        self._make = make
 
     def __missing__(self, name: str) -> object:
-        self[name] = make_scorer(name)
+        self[name] = self._make(name)
         return self[name]
 
 

@@ -41,7 +41,7 @@ class Plan:
     @property
     def trials_per_model(self) -> int:
         """How many trials each model has."""
-        return len(self.order) * self.spec.repeats
+        return len(self.order) * self.spec.repeats * len(self.spec.agents)
 
     def trials(self, model: ModelRef) -> Iterator[Trial]:
         """The trials of one model, made one by one."""
@@ -58,8 +58,9 @@ class Plan:
                     scorers=spec.scorers,
                 )
                 asked = sample.asked_digest
-                identity = trial_id(asked, digest, spec.agent, repeat)
-                yield Trial(sample=sample, model=model, agent=spec.agent, repeat=repeat, asked=asked, id=identity)
+                for agent in spec.agents:
+                    identity = trial_id(asked, digest, agent, repeat)
+                    yield Trial(sample=sample, model=model, agent=agent, repeat=repeat, asked=asked, id=identity)
 
     def placed_in(self, folder: Path) -> Plan:
         """The same plan with its results in another folder."""
@@ -73,7 +74,7 @@ def make_plan(spec: RunSpec) -> Plan:
         refuse_unpriced(spec.models)
     dataset = load_dataset(spec.dataset, spec.source)
     check_prompting(spec.prompting)
-    if spec.agent == "likelihood" and not spec.scorers and not dataset.scorers[0].startswith("likelihood"):
+    if spec.agents == ("likelihood",) and not spec.scorers and not dataset.scorers[0].startswith("likelihood"):
         spec = replace(spec, scorers=("likelihood",))
     shots = _shots(spec, dataset)
     order = sample_order(dataset, spec.limit, leave_out=len(shots))
@@ -124,7 +125,7 @@ def _protocol(spec: RunSpec, dataset: Dataset, shots: Sequence[Sample]) -> Proto
         dataset_digest=dataset.digest,
         template_digest=template_digest(spec.prompting, shots),
         scorers=tuple(f"{name}/{make_scorer(name).version}" for name in spec.scorers or dataset.scorers),
-        agent=spec.agent,
+        agent=",".join(spec.agents),
         limit=spec.limit,
         repeats=spec.repeats,
         seed=spec.seed,
@@ -134,4 +135,5 @@ def _protocol(spec: RunSpec, dataset: Dataset, shots: Sequence[Sample]) -> Proto
         public_since=getattr(dataset, "public_since", None),
         chosen_scorers=spec.scorers,
         judge=spec.judge,
+        follow_ups=0 if spec.work is None else spec.work.follow_ups,
     )

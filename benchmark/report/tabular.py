@@ -71,8 +71,16 @@ def write_files(reader: StoreReader, summary: Summary, json_path: Path, csv_path
             json_file.write(separator + encoded[1:-1])
             separator = b",\n"
             if csv_rows is not None:
-                csv_rows.writerows([_guarded(row) for row in rows])
+                csv_rows.writerows([guarded(row) for row in rows])
         json_file.write(b"\n]}\n")
+
+
+def write_trials(reader: StoreReader, path: Path) -> None:
+    """Every trial as CSV."""
+    with contextlib.ExitStack() as stack:
+        writer = _csv_writer(stack, path)
+        for rows in _batches(reader.rows(_QUERY)):
+            writer.writerows([guarded(row) for row in rows])
 
 
 def _csv_writer(stack: contextlib.ExitStack, path: Path) -> Any:
@@ -91,7 +99,7 @@ def _batches(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]
         yield batch
 
 
-def _guarded(row: tuple[Any, ...]) -> list[Any]:
+def guarded(row: tuple[Any, ...]) -> list[Any]:
     """Cells a spreadsheet would run as a formula get a quote before them."""
     # Most texts begin with a letter, and need no second look.
     return [f"'{cell}" if isinstance(cell, str) and not cell[:1].isalnum() and _FORMULA.match(cell) else cell for cell in row]

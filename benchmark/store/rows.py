@@ -21,6 +21,7 @@ TRIAL_COLUMNS = (
 )
 INSERT_TRIALS = f"INSERT OR IGNORE INTO trials ({', '.join(TRIAL_COLUMNS)}) VALUES "
 INSERT_SAMPLES = "INSERT OR IGNORE INTO samples VALUES "
+INSERT_WORK = "INSERT OR REPLACE INTO work VALUES "
 INSERT_ENDS = "INSERT INTO ends VALUES "
 _ROWS_AT_ONCE = (256, 64, 16, 4, 1)
 """A few sizes only: every size is a statement of its own, and sqlite3 keeps prepared ones in memory."""
@@ -49,6 +50,13 @@ def trial_row(result: TrialResult, model: int, redact: Redact) -> tuple[Any, ...
     failed = (None, None) if failure is None else (failure.kind.value, _safe(redact(failure.message)))
     tail = (result.finished_at.isoformat(timespec="milliseconds"), output is not None and output.cached)
     return (*head, trial.repeat, trial.agent, result.outcome.value, *judged, *said, scores, *failed, *spent, *tail)
+
+
+def work_row(result: TrialResult, redact: Redact) -> tuple[Any, ...]:
+    """What a coding task's attempt amounted to, as a row of `work`. The whole of it goes through the redaction."""
+    finished = result.finished_at.isoformat(timespec="milliseconds")
+    parts = (_safe(redact(_ENCODER.encode(part).decode())) for part in (result.work, result.transcript))
+    return (result.trial.id, finished, *parts)
 
 
 def sample_row(result: TrialResult) -> tuple[Any, ...]:

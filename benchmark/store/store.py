@@ -114,7 +114,7 @@ def _usage(sent: float, cached: float, made: float, cost: float | None = None) -
 
 def _kept(retry_failed: bool) -> str:
     """Which results stand: what was answered, and unless asked otherwise what was refused as a request."""
-    blamed = "" if retry_failed else " OR failure_kind IN ('bad_request', 'context_length')"
+    blamed = "" if retry_failed else " OR failure_kind IN ('bad_request', 'context_length', 'budget', 'unchecked')"
     return f"(outcome <> 'failed'{blamed})"
 
 

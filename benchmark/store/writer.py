@@ -13,7 +13,17 @@ from typing import Any
 
 from benchmark.core.errors import StoreError, StoreFull
 from benchmark.core.events import Event, ModelFinished, TrialFinished
-from benchmark.store.rows import INSERT_ENDS, INSERT_SAMPLES, INSERT_TRIALS, Redact, insert, sample_row, trial_row
+from benchmark.store.rows import (
+    INSERT_ENDS,
+    INSERT_SAMPLES,
+    INSERT_TRIALS,
+    INSERT_WORK,
+    Redact,
+    insert,
+    sample_row,
+    trial_row,
+    work_row,
+)
 
 _GATHER_S = 0.05
 _LARGEST_BATCH = 500
@@ -31,6 +41,7 @@ class Batch:
     events: list[Event]
     samples: list[tuple[Any, ...]]
     trials: list[tuple[Any, ...]]
+    work: list[tuple[Any, ...]]
     ends: list[tuple[Any, ...]]
 
 
@@ -101,6 +112,7 @@ class Writer:
             events=events,
             samples=[sample_row(result) for result in results],
             trials=[trial_row(result, self._models[result.trial.model.label], self._redact) for result in results],
+            work=[work_row(result, self._redact) for result in results if result.work is not None],
             ends=[self._end_row(event) for event in events if isinstance(event, ModelFinished)],
         )
 
@@ -131,6 +143,7 @@ class Writer:
                 connection.executemany(_SUPERSEDE, [row[:1] for row in batch.trials])
             insert(connection, INSERT_SAMPLES, batch.samples)
             insert(connection, INSERT_TRIALS, batch.trials)
+            insert(connection, INSERT_WORK, batch.work)
             insert(connection, INSERT_ENDS, batch.ends)
 
     def _end_row(self, end: ModelFinished) -> tuple[int, str, str, float, str]:

@@ -1,0 +1,122 @@
+"""A trial's way to its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from benchmark.core.errors import FailureKind, ProviderError, UsageError
+from benchmark.core.message import Likelihood, Message, Reply, Tool, Usage
+from benchmark.core.model import ModelRef, Request
+from benchmark.core.trial import Trial
+from benchmark.core.work import Verdict, Workspace
+from benchmark.engine.budget import cost_of
+from benchmark.engine.call import Caller, Meter
+from benchmark.engine.present import labels
+from benchmark.registry import provider_class
+
+_MOST_STOPS = 4
+"""So many a request may have, at most providers; the agent cuts at all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """The model that judges, and the way to it."""
+
+    model: ModelRef
+    caller: Caller
+
+
+class TrialContext:
+    """A trial's way to its model: every call is made and metered here."""
+
+    __slots__ = ("_caller", "_judge", "_trial", "cached", "meter", "usage")
+
+    def __init__(self, trial: Trial, caller: Caller, judge: Judge | None = None) -> None:
+        self._trial = trial
+        self._caller = caller
+        self._judge = judge
+        self.meter = Meter()
+        self.usage: Usage | None = None
+        self.cached = True
+
+    async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Reply:
+        """Call the trial's model."""
+        trial = self._trial
+        request = Request(
+            model=trial.model.name,
+            messages=tuple(messages),
+            settings=_settings(trial),
+            tools=tuple(tools),
+            options=labels(trial.sample),
+            stream=self._caller.stream,
+            repeat=trial.repeat,
+            nonce=trial.id,
+        )
+        reply = await self._caller.call_with_retries(request, self.meter)
+        self.cached = self.cached and reply.cached
+        if reply.usage is not None and not reply.cached:
+            usage = _priced(reply.usage, trial.model)
+            self.usage = usage if self.usage is None else self.usage + usage
+        return reply
+
+    async def likelihood(self, messages: Sequence[Message], continuation: str) -> Likelihood:
+        """Have the trial's model weigh a continuation."""
+        return await self._caller.weigh(self._trial.model.name, messages, continuation, self.meter)
+
+    async def judge(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:
+        """Call the judge. Its fault is nobody's answer: it makes the trial fail, never a score."""
+        judge = self._judge
+        if judge is None:
+            raise UsageError("a scorer needs a model that judges: name one with --judge")
+        request = Request(
+            model=judge.model.name,
+            messages=tuple(messages),
+            settings=judge.model.settings,
+            schema=schema,
+            repeat=self._trial.repeat,
+            nonce=self._trial.id,
+        )
+        try:
+            reply = await judge.caller.call_with_retries(request, Meter())
+        except ProviderError as error:
+            raise ProviderError(f"the judge {judge.model.label} failed: {error}", kind=FailureKind.VERIFIER) from error
+        usage = None if reply.usage is None else _priced(reply.usage, judge.model)
+        return replace(reply, usage=usage)
+
+    @property
+    def workspace(self) -> Workspace:
+        """A question has no folder to work in."""
+        raise UsageError(f"{self._trial.sample.id} is a question and has no workspace; this agent or scorer wants a coding task")
+
+    async def review(self, said: str) -> str | None:
+        """A question is answered once."""
+        return None
+
+    async def verify(self) -> Verdict:
+        """A question has no check."""
+        raise UsageError(f"{self._trial.sample.id} is a question and has no check; this scorer wants a coding task")
+
+    def note(self, kind: str, text: str, *, actor: str = "agent", **data: Any) -> None:
+        """A question has no transcript but its answer."""
+
+
+def _priced(usage: Usage, model: ModelRef) -> Usage:
+    """The usage with what it costs, where that is known."""
+    if model.price is None or (cost := cost_of(usage, model)) is None:
+        return usage
+    return replace(usage, cost_usd=cost)
+
+
+def _settings(trial: Trial) -> Mapping[str, Any]:
+    """What is sent along; a repeat asks with the next seed, or it would only repeat itself."""
+    settings = trial.model.settings
+    stop = trial.sample.stop
+    if stop and "stop" not in settings and "stop" not in provider_class(trial.model.provider).unsupported:
+        settings = {**settings, "stop": list(stop[:_MOST_STOPS])}
+    if trial.repeat and "seed" in settings:
+        return {**settings, "seed": settings["seed"] + trial.repeat}
+    return settings

@@ -1,0 +1,288 @@
+"""A coding task from start to end: a workspace is made, the agent works in it, and the check alone says how it went."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmark.core.clock import Clock
+from benchmark.core.errors import AgentError, BenchmarkError, FailureKind, OutOfCalls, ProviderError, SandboxError
+from benchmark.core.events import Event, TrialStep
+from benchmark.core.message import Message, Reply, Tool
+from benchmark.core.protocols import Agent, Attendant
+from benchmark.core.run import WorkSettings
+from benchmark.core.task import Task
+from benchmark.core.trial import Trial
+from benchmark.core.work import Changes, Isolation, Step, Verdict, Work, WorkOutcome, Workspace
+from benchmark.engine.call import Caller
+from benchmark.engine.context import TrialContext
+
+_LONGEST_STEP = 20_000
+_LARGEST_TRANSCRIPT = 2_000_000
+_SHOWN_OUTPUT = 6_000
+_FOLLOW_UP = "The work was checked and does not pass yet. The check said:\n\n{output}\n\nPlease go on until it passes."
+_NOBODY = "Nobody can answer questions here: decide yourself. "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """What all coding tasks of a run share."""
+
+    settings: WorkSettings
+    isolation: Isolation
+    slots: asyncio.Semaphore
+    clock: Clock
+    tell: Callable[[Event], None]
+    attendant: Attendant | None = None
+
+    def seconds_for(self, task: Task) -> float:
+        """Most seconds an agent may work on a task: a task may set less than the run."""
+        own = task.limits.timeout_s
+        return self.settings.timeout_s if own is None else min(own, self.settings.timeout_s)
+
+    def calls_for(self, task: Task) -> int:
+        """Most calls of the model for a task."""
+        own = task.limits.max_model_calls
+        return self.settings.max_model_calls if own is None else min(own, self.settings.max_model_calls)
+
+
+class TaskContext(TrialContext):
+    """An agent's way to its model and its workspace; everything that happens is counted and written down here."""
+
+    def __init__(self, trial: Trial, caller: Caller, workshop: Workshop, task: Task, workspace: Workspace) -> None:
+        super().__init__(trial, caller)
+        self._shop = workshop
+        self._task = task
+        self._workspace = workspace
+        self._began = workshop.clock.monotonic()
+        self._aside_s = 0.0
+        self._deadline: asyncio.Timeout | None = None
+        self._verdict: Verdict | None = None
+        self._size = 0
+        self.transcript: list[Step] = []
+        self.said = ""
+        self.calls = 0
+        self.tool_calls = 0
+        self.follow_ups = 0
+        self.questions = 0
+        self.manual_edits = 0
+        self.person_seconds = 0.0
+        self.first_try: bool | None = None
+        self.last_was_question = False
+
+    @property
+    def workspace(self) -> Workspace:
+        """The trial's own folder."""
+        return self._workspace
+
+    @property
+    def worked_s(self) -> float:
+        """Seconds since the first prompt; checks and people's time are not in it."""
+        return self._shop.clock.monotonic() - self._began - self._aside_s
+
+    async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Reply:
+        """Call the trial's model, as often as the task allows."""
+        most = self._shop.calls_for(self._task)
+        if self.calls >= most:
+            raise OutOfCalls(f"the model was called {most} times, which is all the task allows; --max-model-calls raises it")
+        began = self._shop.clock.monotonic()
+        reply = await super().ask(messages, tools=tools)
+        self.calls += 1
+        self.tool_calls += len(reply.tool_calls)
+        self._note_reply(reply, self._shop.clock.monotonic() - began)
+        return reply
+
+    def _note_reply(self, reply: Reply, seconds: float) -> None:
+        usage = reply.usage
+        tokens = {} if usage is None else {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        asked = [{"name": call.name, "arguments": call.arguments[:_LONGEST_STEP]} for call in reply.tool_calls]
+        said = reply.text or ", ".join(call.name for call in reply.tool_calls)
+        self.note("call", said, actor="model", seconds=round(seconds, 3), tools=asked, **tokens)
+
+    def note(self, kind: str, text: str, *, actor: str = "agent", **data: Any) -> None:
+        """Write a step down and show it. A transcript has an end: what goes on for ever is not kept for ever."""
+        text = text if len(text) <= _LONGEST_STEP else f"{text[: _LONGEST_STEP // 2]}\n…\n{text[-_LONGEST_STEP // 2 :]}"
+        if kind == "question":
+            self.questions += 1
+            self.last_was_question = True
+        self._size += len(text) + 100
+        if self._size < _LARGEST_TRANSCRIPT:
+            self.transcript.append(Step(at_s=round(self.worked_s, 3), kind=kind, actor=actor, text=text, data=data))
+        self._show(kind, text)
+
+    def _show(self, phase: str, text: str) -> None:
+        usage, trial = self.usage, self._trial
+        self._shop.tell(
+            TrialStep(
+                model=trial.model.label,
+                sample=trial.sample.id,
+                agent=trial.agent,
+                phase=phase,
+                text=" ".join(text[:300].split()),
+                calls=self.calls,
+                tokens=0 if usage is None else usage.input_tokens + usage.output_tokens,
+                cost_usd=None if usage is None else usage.cost_usd,
+            )
+        )
+
+    async def verify(self) -> Verdict:
+        """What the check says of the workspace as it is."""
+        check = self._task.check
+        if check is None:
+            return Verdict(passed=False, problem="the task has no check")
+        if self._verdict is None:
+            self._show("checking", "")
+            with self._aside():
+                self._verdict = await self._workspace.verify(check)
+            said = self._verdict.problem or self._verdict.output
+            self.note("check", said, actor="runner", passed=self._verdict.passed, seconds=round(self._verdict.seconds, 3))
+            if self.first_try is None:
+                self.first_try = self._verdict.passed
+        return self._verdict
+
+    @contextlib.contextmanager
+    def _aside(self) -> Any:
+        """Time that is not the agent's: its deadline waits."""
+        began = self._shop.clock.monotonic()
+        deadline, loop = self._deadline, asyncio.get_running_loop()
+        left = None if deadline is None or (when := deadline.when()) is None else when - loop.time()
+        if deadline is not None and left is not None:
+            deadline.reschedule(None)
+        try:
+            yield
+        finally:
+            self._aside_s += self._shop.clock.monotonic() - began
+            if deadline is not None and left is not None and not deadline.expired():
+                deadline.reschedule(loop.time() + left)
+
+    async def review(self, said: str) -> str | None:
+        """The agent is done for now: check its work, and say what comes next."""
+        self._heard(said)
+        verdict = await self.verify()
+        if verdict.passed or verdict.problem:
+            return None
+        prompt = await (self._from_person(said, verdict) if self._shop.attendant else self._from_runner(verdict))
+        if prompt is not None:
+            self._verdict = None
+            self.follow_ups += 1
+            self.last_was_question = False
+            self.note("prompt", prompt, actor="person" if self._shop.attendant else "runner")
+        return prompt
+
+    def _heard(self, said: str) -> None:
+        self.said = said
+        if not self.last_was_question and said.rstrip().rstrip("*_`\"')").endswith("?"):
+            self.note("question", said.rstrip().splitlines()[-1])
+
+    async def _from_runner(self, verdict: Verdict) -> str | None:
+        if self.follow_ups >= self._shop.settings.follow_ups:
+            return None
+        output = verdict.output.strip() or "(nothing, but it failed)"
+        shown = output if len(output) <= _SHOWN_OUTPUT else f"…{output[-_SHOWN_OUTPUT:]}"
+        return (_NOBODY if self.last_was_question else "") + _FOLLOW_UP.format(output=shown)
+
+    async def _from_person(self, said: str, verdict: Verdict) -> str | None:
+        """Ask whoever attends; what they change by hand counts as their doing."""
+        assert self._shop.attendant is not None
+        before = await self._workspace.changes()
+        began = self._shop.clock.monotonic()
+        with self._aside():
+            prompt = await self._shop.attendant.answer(self._trial.sample, said, verdict, self._workspace)
+        self.person_seconds += self._shop.clock.monotonic() - began
+        if (await self._workspace.changes()) != before:
+            self.manual_edits += 1
+            self._verdict = None
+            self.note("edit", "files were changed by hand", actor="person")
+        return prompt
+
+    async def work(self, agent: Agent) -> BenchmarkError | None:
+        """Let the agent work until it is done, its time is over, or it cannot go on; the error says which."""
+        self._began = self._shop.clock.monotonic()
+        self.note("prompt", self._trial.sample.prompt, actor="runner")
+        seconds = self._shop.seconds_for(self._task)
+        try:
+            async with asyncio.timeout(seconds) as self._deadline:
+                output = await agent.run(self._trial.sample, self)
+            self.said = self.said or output.text
+        except TimeoutError:
+            self.note("error", f"timed out after {seconds:g} seconds; raise --timeout", actor="runner")
+            return _OutOfTime(f"timed out after {seconds:g} seconds; raise --timeout, or the task's agent.timeout_sec")
+        except (OutOfCalls, AgentError, ProviderError, SandboxError) as error:
+            self.note("error", str(error), actor="runner")
+            return error
+        finally:
+            self._deadline = None
+        return None
+
+    async def judged(self, error: BenchmarkError | None) -> Work:
+        """What the attempt amounted to; the check decides, however the agent ended."""
+        seconds = self.worked_s
+        changes = await self._workspace.changes()
+        verdict = None
+        if self._task.check is not None and (changes.files or error is None):
+            verdict = await self.verify()
+        return Work(
+            outcome=_outcome(self._task, error, verdict, changes, asked=self.last_was_question),
+            seconds=seconds,
+            prompts_sent=1 + self.follow_ups,
+            model_calls=self.calls,
+            tool_calls=self.tool_calls,
+            follow_ups=self.follow_ups,
+            questions=self.questions,
+            manual_edits=self.manual_edits,
+            person_seconds=self.person_seconds,
+            first_try=bool(self.first_try) and not self.manual_edits,
+            changes=changes,
+            check_output=(verdict.problem or verdict.output)[-_LONGEST_STEP:] if verdict else "",
+            isolation=self._workspace.isolation,
+        )
+
+
+class _OutOfTime(BenchmarkError):
+    """The agent's time was over."""
+
+
+_ENDINGS: tuple[tuple[type[BenchmarkError], WorkOutcome], ...] = (
+    (_OutOfTime, WorkOutcome.TIMEOUT),
+    (OutOfCalls, WorkOutcome.BUDGET),
+    (AgentError, WorkOutcome.AGENT_ERROR),
+    (SandboxError, WorkOutcome.SANDBOX_ERROR),
+    (ProviderError, WorkOutcome.PROVIDER_ERROR),
+)
+_KINDS = {
+    WorkOutcome.TIMEOUT: FailureKind.TIMEOUT,
+    WorkOutcome.BUDGET: FailureKind.BUDGET,
+    WorkOutcome.AGENT_ERROR: FailureKind.AGENT,
+    WorkOutcome.SANDBOX_ERROR: FailureKind.SANDBOX,
+    WorkOutcome.VERIFIER_ERROR: FailureKind.VERIFIER,
+    WorkOutcome.UNCHECKED: FailureKind.UNCHECKED,
+}
+
+
+def _outcome(task: Task, error: BenchmarkError | None, verdict: Verdict | None, changes: Changes, *, asked: bool) -> WorkOutcome:
+    if verdict is not None and verdict.passed:
+        return WorkOutcome.PASSED
+    if error is not None:
+        return next(outcome for kind, outcome in _ENDINGS if isinstance(error, kind))
+    if task.check is None:
+        return WorkOutcome.UNCHECKED
+    if verdict is None or verdict.problem:
+        return WorkOutcome.VERIFIER_ERROR
+    if asked:
+        return WorkOutcome.QUESTION
+    return WorkOutcome.WRONG_RESULT if changes.files else WorkOutcome.NO_CHANGE
+
+
+def failure_of(work: Work, error: BenchmarkError | None) -> tuple[FailureKind, str] | None:
+    """Why an attempt has no score; None when it has one."""
+    if work.outcome is WorkOutcome.TIMEOUT and work.check_output:
+        return None
+    if work.outcome.scored and work.outcome is not WorkOutcome.TIMEOUT:
+        return None
+    if work.outcome is WorkOutcome.PROVIDER_ERROR and isinstance(error, ProviderError):
+        return error.kind, str(error)
+    message = str(error) if error else work.check_output or "the task has no check: what was changed is kept, and not judged"
+    return _KINDS[work.outcome], message

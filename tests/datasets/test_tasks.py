@@ -1,0 +1,265 @@
+"""Coding tasks are read from Markdown, from folders, and from the folders of Harbor and Exercism."""
+
+import json
+import textwrap
+
+import pytest
+
+from benchmark.core.errors import DatasetError
+from benchmark.datasets.tasks import load, read_task, spelled
+from benchmark.registry import load_dataset
+
+TASK = """\
+---
+id: easy/fix_typo
+title: Fix a typo in the readme
+tags: [docs, one-line]
+agent: {timeout_sec: 120, max_model_calls: 30}
+verifier: {timeout_sec: 30}
+limits: {memory_mb: 1024, pids: 99, network: none}
+protect: ["src/**"]
+expect: {max_files_changed: 1}
+---
+Fix the typo in README.md: 'teh' must be 'the'.
+
+```text
+## Verify is no heading in here
+```
+
+## Workspace
+
+````text file=README.md
+This is teh demo.
+
+```python
+## Solution
+```
+````
+
+```python file=src/a.py
+def f():
+    return 1
+```
+
+```bash file=run.sh mode=755
+echo hi
+```
+
+## Verify
+
+```bash
+grep -q the README.md
+```
+
+```python file=hidden/test_it.py
+assert True
+```
+
+## Solution
+
+```bash
+sed -i s/teh/the/ README.md
+```
+
+## Cheat
+
+```bash
+echo the > README.md
+```
+"""
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return path
+
+
+def test_a_markdown_task_has_all_its_parts(tmp_path):
+    sample = read_task(write(tmp_path / "easy" / "fix.md", TASK))
+    task = sample.task
+
+    assert sample.id == "easy/fix_typo" and sample.category == "easy" and sample.scorers == ("check",)
+    assert sample.prompt.startswith("Fix the typo") and "## Verify is no heading in here" in sample.prompt
+    assert "grep" not in sample.prompt and "sed -i" not in sample.prompt
+    assert [file.path for file in task.files] == ["README.md", "src/a.py", "run.sh"]
+    assert task.files[0].content == b"This is teh demo.\n\n```python\n## Solution\n```\n"
+    assert task.files[2].executable and not task.files[1].executable
+    assert task.check.script == "grep -q the README.md\n"
+    assert [file.path for file in task.check.files] == ["hidden/test_it.py"]
+    assert task.check.protect == ("src/**",) and task.check.max_files_changed == 1 and task.check.timeout_s == 30
+    assert task.limits.timeout_s == 120 and task.limits.max_model_calls == 30
+    assert task.limits.memory_mb == 1024 and task.limits.processes == 99
+    assert task.solution.script.startswith("sed") and task.cheat.script.startswith("echo")
+
+
+def test_only_what_is_worked_on_and_judged_is_in_a_tasks_identity(tmp_path):
+    one = read_task(write(tmp_path / "a.md", TASK))
+    other_solution = read_task(write(tmp_path / "b.md", TASK.replace("sed -i s/teh/the/", "perl -pi -e s/teh/the/")))
+    other_check = read_task(write(tmp_path / "c.md", TASK.replace("grep -q the", "grep -qw the")))
+    other_file = read_task(write(tmp_path / "d.md", TASK.replace("return 1", "return 2")))
+
+    assert one.asked_digest == other_solution.asked_digest
+    assert len({one.asked_digest, other_check.asked_digest, other_file.asked_digest}) == 3
+
+
+def test_prose_alone_is_a_task_without_a_check(tmp_path):
+    sample = read_task(write(tmp_path / "smoke" / "add_comment.md", "# Add a comment\n\n## Goal\n\nAdd a comment to main.py.\n"))
+
+    assert sample.task.check is None and sample.id == "smoke/add_comment"
+    assert "## Goal" in sample.prompt
+
+
+def test_windows_line_ends_and_a_byte_order_mark_change_nothing(tmp_path):
+    path = tmp_path / "fix.md"
+    path.write_bytes(b"\xef\xbb\xbf" + TASK.replace("\n", "\r\n").encode())
+
+    assert read_task(path).task == read_task(write(tmp_path / "plain.md", TASK)).task
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("---\nid: x\nDo it.\n", "never closed by a line of ---"),
+        ("---\nid: [\n---\nDo it.\n", "no YAML"),
+        ("---\ncolour: red\n---\nDo it.\n", "unknown field `colour`"),
+        ("---\nagent: {timeout_sec: soon}\n---\nDo it.\n", "timeout_sec"),
+        ("---\nlimits: {network: public}\n---\nDo it.\n", "the only network a task can have is none"),
+        ("## Workspace\n\n```text file=a\n```\n", "there is no prompt"),
+        ("Do it.\n\n## Workspace\n\n```text\nno name\n```\n", "line 5: a block of ## Workspace needs a name"),
+        ("Do it.\n\n## Workspace\n\n```text file=a\nnever closed\n", "line 5: the block that begins here is never closed"),
+        ("Do it.\n\n## Workspace\n\n```text file=../a\nx\n```\n", "'../a' does not lie below the workspace"),
+        ("Do it.\n\n## Workspace\n\n```text file=/etc/passwd\nx\n```\n", "does not lie below the workspace"),
+        ("Do it.\n\n## Workspace\n\n```text file=.git/hooks/x\nx\n```\n", "does not lie below the workspace"),
+    ],
+)
+def test_a_broken_task_says_what_is_wrong_and_where(tmp_path, text, complaint):
+    path = write(tmp_path / "broken.md", text)
+
+    with pytest.raises(DatasetError) as caught:
+        read_task(path)
+
+    assert complaint in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_a_folder_is_a_task_too(tmp_path):
+    home = tmp_path / "hard" / "refactor"
+    write(home / "task.md", "---\ntitle: Refactor\nneeds: [bash]\n---\nRefactor it.\n")
+    write(home / "workspace" / "src" / "a.py", "x = 1\n")
+    write(home / "workspace" / "__pycache__" / "a.pyc", "junk")
+    write(home / "verify" / "check.sh", "python3 verify_it.py\n")
+    write(home / "verify" / "verify_it.py", "assert True\n")
+    write(home / "solution" / "src" / "a.py", "x = 2\n")
+
+    sample = read_task(home)
+
+    assert sample.id == "hard/refactor" and sample.category == "hard" and sample.prompt == "Refactor it."
+    assert [f.path for f in sample.task.files] == ["src/a.py"]
+    assert sample.task.check.script == "python3 verify_it.py\n" and [f.path for f in sample.task.check.files] == ["verify_it.py"]
+    assert [f.path for f in sample.task.solution.files] == ["src/a.py"] and sample.task.solution.script == ""
+
+
+def harbor(home, *, dockerfile="FROM python:3.12-slim\nWORKDIR /app\nENV MODE=test\nCOPY . /app\n", test="bash /tests/run.sh\n"):
+    write(home / "task.toml", "[agent]\ntimeout_sec = 300.0\n[verifier]\ntimeout_sec = 60.0\n[environment]\nmemory_mb = 512\n")
+    write(home / "instruction.md", "Write hello to /app/out.txt\n")
+    write(home / "environment" / "Dockerfile", dockerfile)
+    write(home / "environment" / "in.txt", "hello\n")
+    write(home / "tests" / "test.sh", test)
+    write(home / "solution" / "solve.sh", "cp /app/in.txt /app/out.txt\n")
+    return home
+
+
+def test_a_harbor_folder_is_read_with_its_image_as_links_and_variables(tmp_path):
+    task = read_task(harbor(tmp_path / "hello")).task
+
+    assert [f.path for f in task.files] == ["in.txt"]
+    assert ("/app", ".") in task.links
+    assert "export MODE=test" in task.check.script and task.check.timeout_s == 60 and task.limits.memory_mb == 512
+    assert [f.path for f in task.check.files] == [".harbor-tests/test.sh"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"dockerfile": "FROM ghcr.io/someone/bench:3\n"}, "needs Docker"),
+        ({"dockerfile": "FROM debian\nRUN apt-get install -y gcc\n"}, "its Dockerfile runs 'apt-get install -y gcc'"),
+        ({"dockerfile": "FROM debian\nCOPY in.txt /srv/in.txt\n"}, "outside its working folder"),
+        ({"test": "curl -L example.org | sh\n"}, "uses 'curl'"),
+    ],
+)
+def test_what_needs_a_container_is_skipped_with_its_reason(tmp_path, changed, reason):
+    write(tmp_path / "fine.md", TASK)
+    harbor(tmp_path / "hello", **changed)
+
+    dataset = load(spelled([tmp_path]))
+
+    assert [sample.id for sample in dataset] == ["easy/fix_typo"]
+    assert len(dataset.skipped) == 1 and reason in dataset.skipped[0][1]
+
+
+def exercise(home, *, language="py", test="import unittest\n"):
+    config = {"blurb": "Do it", "files": {"solution": [f"two_fer.{language}"], "test": [f"two_fer_test.{language}"],
+                                           "example": [f".meta/example.{language}"]}}  # fmt: skip
+    write(home / ".meta" / "config.json", json.dumps(config))
+    write(home / ".meta" / f"example.{language}", "def two_fer(): return 2\n")
+    write(home / ".docs" / "instructions.md", "# Instructions\n\nReturn two.\n")
+    write(home / f"two_fer.{language}", "def two_fer(): pass\n")
+    write(home / f"two_fer_test.{language}", test)
+    return home
+
+
+def test_an_exercism_folder_hides_its_tests_and_its_example(tmp_path):
+    sample = read_task(exercise(tmp_path / "two-fer"))
+
+    assert [f.path for f in sample.task.files] == ["two_fer.py"]
+    assert [f.path for f in sample.task.check.files] == ["two_fer_test.py"]
+    assert sample.task.solution.files[0].path == "two_fer.py" and b"return 2" in sample.task.solution.files[0].content
+    assert "Return two." in sample.prompt and "two_fer.py" in sample.prompt
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"language": "zig"}, "exercises in .zig cannot be tested here"),
+        ({"test": "import pytest\n"}, "want pytest"),
+        ({"language": "js", "test": "import {test} from '@jest/globals'\n"}, "want jest"),
+    ],
+)
+def test_an_exercise_without_its_tools_is_skipped_with_its_reason(tmp_path, changed, reason):
+    exercise(tmp_path / "two-fer", **changed)
+
+    with pytest.raises(DatasetError, match=reason):
+        load(spelled([tmp_path]))
+
+
+def test_folders_patterns_and_several_paths_are_one_dataset(tmp_path):
+    for level in ("smoke", "easy"):
+        for name in ("a", "b"):
+            write(tmp_path / level / f"{name}.md", f"Do {name}.\n")
+    write(tmp_path / "README.md", "Not a task.\n")
+
+    assert {s.id for s in load(spelled([tmp_path]))} == {"smoke/a", "smoke/b", "easy/a", "easy/b"}
+    assert {s.id for s in load(spelled([f"{tmp_path}/*/a.md"]))} == {"smoke/a", "easy/a"}
+    assert len(load_dataset(spelled([tmp_path / "easy" / "a.md", tmp_path / "smoke"]))) == 3
+    assert len(load_dataset(f"tasks:{tmp_path}").categories) == 4
+
+
+@pytest.mark.parametrize(
+    ("path", "complaint"),
+    [("nowhere.md", "there is no task"), ("*.txt", "no task matches"), ("empty", "holds no tasks"), ("a.txt", "is no task")],
+)
+def test_a_path_without_a_task_is_named(tmp_path, path, complaint):
+    (tmp_path / "empty").mkdir()
+    if path == "a.txt":
+        write(tmp_path / path, "x")
+
+    with pytest.raises(DatasetError, match=complaint):
+        load(spelled([tmp_path / path]))
+
+
+def test_two_tasks_of_one_id_are_refused(tmp_path):
+    write(tmp_path / "x" / "a.md", TASK)
+    write(tmp_path / "y" / "b.md", TASK)
+
+    with pytest.raises(DatasetError, match="another task has the id"):
+        load(spelled([tmp_path]))
