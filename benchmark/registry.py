@@ -64,6 +64,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "truthfulness": "benchmark.datasets.shipped:truthfulness",
         "truthfulness:open": "benchmark.datasets.shipped:truthfulness_open",
         "warmup": "benchmark.datasets.shipped:warmup",
+        "fresh": "benchmark.datasets.fresh:fresh",
         "truthfulqa": "benchmark.datasets.public:truthfulqa",
         "mmlu": "benchmark.datasets.public:mmlu",
         "arc": "benchmark.datasets.public:arc",

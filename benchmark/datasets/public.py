@@ -98,9 +98,7 @@ def _shots(files: _Files, source: Source, usual: int, render: Callable[[Row], st
         return ""
     made = [render(row) for row in islice(_rows(files.shots), wanted)]
     if len(made) < wanted:
-        raise DatasetError(
-            f"{wanted} worked examples are wanted and {len(made)} were found: put {where} beside, or say --shots 0"
-        )
+        raise DatasetError(f"{wanted} worked examples are wanted, {len(made)} were found: put {where} beside, or say --shots 0")
     return "".join(f"{shot}\n\n" for shot in made)
 
 
