@@ -170,7 +170,7 @@ PREFLIGHT_PROMPT = "Reply with the word: ready"
 
 async def preflight(models: Sequence[ModelRef]) -> dict[str, str]:
     """One tiny call per hosted model, all at once: why those that can never answer cannot, by label."""
-    asked = [_briefly(model) for model in models if not model.local and not model.reference]
+    asked = [_briefly(model) for model in models if not model.local and (model.key_variable or model.base_url)]
     results = await ask_models(asked, PREFLIGHT_PROMPT, timeout_s=_PREFLIGHT_S) if asked else {}
     refused = {}
     for label, result in results.items():

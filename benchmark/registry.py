@@ -58,6 +58,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "bbh": "benchmark.scorers.reference:Bbh",
         "likelihood": "benchmark.scorers.likelihood:Likelihood",
         "judge": "benchmark.scorers.judge:Judge",
+        "code": "benchmark.scorers.code:Code",
         "check": "benchmark.scorers.checks:Checked",
     },
     "datasets": {

@@ -32,6 +32,7 @@ COMPONENTS: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "data": _SHARED_DATA.is_dir,
     "punkt": _has_punkt,
+    "bubblewrap": lambda: shutil.which("bwrap") is not None,
 }
 """What a test may need beyond the locked packages, and how to tell that it is there."""
 

@@ -274,6 +274,9 @@ async def _edit(arguments: dict[str, Any], context: Context) -> tuple[str, bool]
         await context.workspace.write(path, new.encode())
         return f"wrote {path}", False
     text = (await context.workspace.read(path)).decode("utf-8", "surrogateescape")
+    if old not in text and old.endswith("\n"):
+        # Written as lines, meant as a part of one.
+        old, new = old[:-1], new.removesuffix("\n")
     found = text.count(old)
     if found != 1:
         where = "does not occur" if not found else f"occurs {found} times"

@@ -283,7 +283,7 @@ def _report(folder: Path, flags: BatchFlags, console: Console, interrupted: int)
 def batch_exit_code(summary: BatchSummary, flags: BatchFlags) -> int:
     """0 all attempts ended, 1 nothing usable, 2 partial, 3 a gate missed. A task not solved is a result, not a failure."""
     attempts = summary.attempts
-    broken = [a for a in attempts if not a.work.outcome.scored and a.work.outcome not in _RESULTS]
+    broken = [a for a in attempts if not (a.work.outcome.scored and a.work.checked) and a.work.outcome not in _RESULTS]
     if not attempts or len(broken) == len(attempts):
         return exits.FAILED
     for contestant in summary.contestants:

@@ -12,7 +12,7 @@ BenchmarkError                 anything we raise on purpose; its text is meant f
 │   └── ProtocolMismatch       the run on disk asks other questions than this one
 ├── AgentError                 an agent could not do its work, whatever the model did
 ├── OutOfCalls                 a task's model calls are used up
-├── SandboxError               no place to work in, or none that is safe
+├── SandboxError               programs cannot be run here, or not kept apart; never the program's own fault
 └── ProviderError              a model call failed; `kind` says how, and so who is to blame
     ├── RateLimitError
     └── MissingModel           the server does not have this model
@@ -134,7 +134,9 @@ class OutOfCalls(BenchmarkError):
 
 
 class SandboxError(BenchmarkError):
-    """No place to work in could be made, or none that is safe."""
+    """A program could not be run apart from the machine. What the program itself does wrong is no error."""
+
+    kind = FailureKind.SANDBOX
 
 
 class ProviderError(BenchmarkError):

@@ -11,7 +11,7 @@ from benchmark.core.message import Likelihood, Message, Reply, Tool
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Output, Score
-from benchmark.core.work import Verdict, Workspace
+from benchmark.core.work import Finished, Verdict, Workspace
 
 Watcher = Callable[[Event], None]
 """Is told what happened, once it is on disk."""
@@ -87,6 +87,10 @@ class Context(Protocol):
 
     async def judge(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:
         """Call the model that judges, asking for an answer of this schema; metered apart from the trial."""
+        ...
+
+    async def run_code(self, code: str, *, timeout_s: float = 10.0) -> Finished:
+        """Run a Python program apart from the machine; raises SandboxError where that cannot be done safely."""
         ...
 
     async def review(self, said: str) -> str | None:

@@ -21,12 +21,14 @@ class Check(Record, frozen=True, kw_only=True):
     """How the work is judged: by a script run on a copy of the workspace. Exit code 0 passes."""
 
     script: str
-    """Run by bash, in the workspace's copy, without network."""
+    """Run by bash, in the workspace's copy, without network; the first command that fails ends it (`bash -e`)."""
     files: tuple[TaskFile, ...] = ()
     """Laid over the copy before the script runs, so an edited test is the original again. The agent never sees them."""
     protect: tuple[str, ...] = ()
     """Globs of files that must be byte for byte what they were; `**` crosses folders."""
     max_files_changed: int | None = None
+    keep: tuple[str, ...] = ()
+    """Globs of files that steer a test runner, such as `conftest.py`, when writing them is the work: others are put back."""
     timeout_s: float = 60.0
 
 
@@ -45,6 +47,9 @@ class TaskLimits(Record, frozen=True, kw_only=True):
     memory_mb: int = 2048
     processes: int = 256
     file_mb: int = 512
+    """Largest single file."""
+    disk_mb: int = 4096
+    """All files together; a program that has written more is ended."""
 
 
 class Task(Record, frozen=True, kw_only=True, dict=True):
@@ -75,7 +80,8 @@ class Task(Record, frozen=True, kw_only=True, dict=True):
                 "files": _listed(self.files),
                 "limits": str(self.limits),
                 "links": self.links,
-                "check": check and [check.script, _listed(check.files), check.protect, check.max_files_changed, check.timeout_s],
+                "check": check
+                and [check.script, _listed(check.files), check.protect, check.max_files_changed, check.keep, check.timeout_s],
             }
         )
 

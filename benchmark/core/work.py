@@ -20,6 +20,9 @@ class Command(Record, frozen=True, kw_only=True):
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Added to the sandbox's own small environment; never a secret."""
     timeout_s: float = 120.0
+    """Counted from the moment the program itself begins."""
+    cpu_s: float | None = None
+    """Most processor time of each of its processes."""
     merged: bool = True
     """Standard error goes where standard output goes, in order."""
     output_bytes: int = 200_000
@@ -34,12 +37,12 @@ class Finished(Record, frozen=True, kw_only=True):
     """How a command ended."""
 
     code: int | None
-    """None when it was ended: see `ended_by`."""
+    """As a shell gives it: 128 + n after signal n. None when a limit ended it: see `ended_by`."""
     output: str = ""
     errors: str = ""
     """Standard error, unless merged."""
     ended_by: str = ""
-    """time, memory, cpu, a signal's name; empty when it ended by itself."""
+    """A limit (time, memory, cpu, disk) or a signal's name; empty when it ended by itself."""
     seconds: float = 0.0
     hosts: tuple[str, ...] = ()
     """Names it tried to look up; nobody answered."""
@@ -49,6 +52,9 @@ class Changes(Record, frozen=True, kw_only=True):
     """What differs from the workspace as it was handed over."""
 
     files: tuple[str, ...] = ()
+    """By path, in order; the first thousand where there are more."""
+    files_changed: int = 0
+    """All of them: new, changed and deleted."""
     lines_added: int = 0
     lines_removed: int = 0
     diff: str = ""
@@ -81,6 +87,8 @@ class Workspace(Protocol):
     """Where the folder is, as programs inside see it."""
     home: str
     """A private home folder, as programs inside see it."""
+    gateway: str
+    """HOST:PORT at which commands with `gateway` find the trial's gateway; empty when there is none."""
     isolation: Isolation
 
     async def run(self, command: Command) -> Finished:
@@ -174,6 +182,8 @@ class Work(Record, frozen=True, kw_only=True):
     first_try: bool = False
     """The check passed before anyone helped."""
     changes: Changes = Changes()
+    checked: bool = False
+    """The check ran to its end."""
     check_output: str = ""
     isolation: Isolation = Isolation()
     hosts: tuple[str, ...] = ()

@@ -86,7 +86,8 @@ _PLAIN_IMAGE = re.compile(r"(?:docker\.io/(?:library/)?)?(debian|ubuntu|python|a
 _DOWNLOADS = re.compile(r"\b(apt-get|apt|apk|curl|wget|pip3? install|uv (?:pip|add|tool)|uvx|npm (?:i|install|ci)|git clone)\b")
 _HARBOR_CHECK = """\
 mkdir -p /logs/verifier /logs/agent
-bash /tests/test.sh; code=$?
+code=0
+bash /tests/test.sh || code=$?
 reward=/logs/verifier/reward.txt
 [ -f "$reward" ] && exec awk '{ exit !($1 >= 1) }' "$reward"
 exit $code

@@ -41,17 +41,18 @@ async def attempt(trial: Trial, tools: Tools) -> TrialResult:
         output = _metered(await tools.agents[trial.agent].run(trial.sample, context), context)
         scores = await _scores(trial, output, context, tools) if output.outcome in _SCORED else {}
     except BenchmarkError as error:
-        return _failed(trial, error, context, tools)
+        kind = FailureKind.SANDBOX if isinstance(error, SandboxError) else FailureKind.OURS
+        return _failed(trial, error, context, tools, kind=kind)
     return TrialResult(trial=trial, outcome=output.outcome, output=output, scores=scores, finished_at=tools.caller.clock.now())
 
 
 async def attempt_task(trial: Trial, task: Task, tools: Tools, workshop: Workshop) -> TrialResult:
     """Attempt a coding task in a workspace of its own, which is gone afterwards."""
-    from benchmark.sandbox.workspace import open_workspace
+    from benchmark.sandbox.workspace import Workspace
 
     async with workshop.slots:
         try:
-            async with open_workspace(task, isolation=workshop.isolation) as workspace:
+            async with Workspace.open(task, isolation=workshop.isolation) as workspace:
                 context = TaskContext(trial, tools.caller, workshop, task, workspace)
                 error = await context.work(tools.agents[trial.agent])
                 work = await context.judged(error)

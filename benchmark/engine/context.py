@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
@@ -12,7 +15,7 @@ from benchmark.core.errors import FailureKind, ProviderError, UsageError
 from benchmark.core.message import Likelihood, Message, Reply, Tool, Usage
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.trial import Trial
-from benchmark.core.work import Verdict, Workspace
+from benchmark.core.work import Finished, Verdict, Workspace
 from benchmark.engine.budget import cost_of
 from benchmark.engine.call import Caller, Meter
 from benchmark.engine.present import labels
@@ -87,6 +90,14 @@ class TrialContext:
         usage = None if reply.usage is None else _priced(reply.usage, judge.model)
         return replace(reply, usage=usage)
 
+    async def run_code(self, code: str, *, timeout_s: float = 10.0) -> Finished:
+        """Run a program in the sandbox, a few at a time: a crowd would only time each other out."""
+        from benchmark.sandbox.code import run_python
+        from benchmark.sandbox.isolation import detect_isolation
+
+        async with _code_slots():
+            return await run_python(code, isolation=await detect_isolation(), timeout_s=timeout_s)
+
     @property
     def workspace(self) -> Workspace:
         """A question has no folder to work in."""
@@ -102,6 +113,17 @@ class TrialContext:
 
     def note(self, kind: str, text: str, *, actor: str = "agent", **data: Any) -> None:
         """A question has no transcript but its answer."""
+
+
+_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+def _code_slots() -> asyncio.Semaphore:
+    """As many programs at once as there are processors, whichever models wrote them."""
+    loop = asyncio.get_running_loop()
+    if loop not in _slots:
+        _slots[loop] = asyncio.Semaphore(os.cpu_count() or 1)
+    return _slots[loop]
 
 
 def _priced(usage: Usage, model: ModelRef) -> Usage:

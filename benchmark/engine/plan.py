@@ -18,7 +18,7 @@ from benchmark.core.sample import Sample
 from benchmark.core.trial import Trial, trial_id
 from benchmark.engine.budget import refuse_unpriced
 from benchmark.engine.present import PLAIN, check_prompting, present, template_digest
-from benchmark.registry import load_dataset, make_scorer
+from benchmark.registry import load_dataset, make_agent, make_scorer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +72,8 @@ def make_plan(spec: RunSpec) -> Plan:
     _refuse_twins(spec)
     if spec.max_cost_usd is not None:
         refuse_unpriced(spec.models)
+    for agent in spec.agents:
+        make_agent(agent)  # A name nobody has is refused now, not at the first trial.
     dataset = load_dataset(spec.dataset, spec.source)
     check_prompting(spec.prompting)
     if spec.agents == ("likelihood",) and not spec.scorers and not dataset.scorers[0].startswith("likelihood"):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import structs
 
 from benchmark.core.clock import Clock
 from benchmark.core.errors import AgentError, BenchmarkError, FailureKind, OutOfCalls, ProviderError, SandboxError
@@ -24,6 +26,8 @@ _LONGEST_STEP = 20_000
 _LARGEST_TRANSCRIPT = 2_000_000
 _SHOWN_OUTPUT = 6_000
 _FOLLOW_UP = "The work was checked and does not pass yet. The check said:\n\n{output}\n\nPlease go on until it passes."
+_LOCAL_TURN_TOKENS = 1024
+"""A small local model that has lost its way writes for ever: its turns have an end, unless the user set another."""
 _NOBODY = "Nobody can answer questions here: decide yourself. "
 
 
@@ -53,7 +57,7 @@ class TaskContext(TrialContext):
     """An agent's way to its model and its workspace; everything that happens is counted and written down here."""
 
     def __init__(self, trial: Trial, caller: Caller, workshop: Workshop, task: Task, workspace: Workspace) -> None:
-        super().__init__(trial, caller)
+        super().__init__(_with_ends(trial), caller)
         self._shop = workshop
         self._task = task
         self._workspace = workspace
@@ -222,7 +226,9 @@ class TaskContext(TrialContext):
         seconds = self.worked_s
         changes = await self._workspace.changes()
         verdict = None
-        if self._task.check is not None and (changes.files or error is None):
+        # A model that nobody could reach has done nothing that need be checked.
+        unreached = isinstance(error, (ProviderError, SandboxError)) and not changes.files
+        if self._task.check is not None and not unreached:
             verdict = await self.verify()
         return Work(
             outcome=_outcome(self._task, error, verdict, changes, asked=self.last_was_question),
@@ -236,9 +242,18 @@ class TaskContext(TrialContext):
             person_seconds=self.person_seconds,
             first_try=bool(self.first_try) and not self.manual_edits,
             changes=changes,
+            checked=verdict is not None and not verdict.problem,
             check_output=(verdict.problem or verdict.output)[-_LONGEST_STEP:] if verdict else "",
             isolation=self._workspace.isolation,
         )
+
+
+def _with_ends(trial: Trial) -> Trial:
+    model = trial.model
+    if not model.local or "max_tokens" in model.settings:
+        return trial
+    settings = {**model.settings, "max_tokens": _LOCAL_TURN_TOKENS}
+    return structs.replace(trial, model=replace(model, settings=settings))
 
 
 class _OutOfTime(BenchmarkError):
@@ -278,9 +293,7 @@ def _outcome(task: Task, error: BenchmarkError | None, verdict: Verdict | None, 
 
 def failure_of(work: Work, error: BenchmarkError | None) -> tuple[FailureKind, str] | None:
     """Why an attempt has no score; None when it has one."""
-    if work.outcome is WorkOutcome.TIMEOUT and work.check_output:
-        return None
-    if work.outcome.scored and work.outcome is not WorkOutcome.TIMEOUT:
+    if work.outcome.scored and work.checked:
         return None
     if work.outcome is WorkOutcome.PROVIDER_ERROR and isinstance(error, ProviderError):
         return error.kind, str(error)
