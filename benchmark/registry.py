@@ -207,6 +207,11 @@ def _made(factory: Any, name: str, variant: str, source: Source) -> Dataset:
     return cast(Dataset, factory(**{key: value for key, value in told.items() if key in takes}))
 
 
+def audit_dataset(dataset: Dataset) -> Any:
+    """What a look at every sample of a dataset finds."""
+    return importlib.import_module("benchmark.datasets.audit").audit(dataset)
+
+
 def spelled_tasks(paths: Iterable[str]) -> str:
     """The dataset name of some task files and folders."""
     return cast(str, importlib.import_module("benchmark.datasets.tasks").spelled(paths))

@@ -135,6 +135,21 @@ def listing(what: str, config: Path | None) -> int:
     return show_list(what, config)
 
 
+@tiebreak.command(short_help="Look a dataset over before it is asked.")
+@click.argument("dataset")
+@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="A local copy of a registered dataset.")
+@click.option("--field", multiple=True, metavar="COLUMN=FIELD", help="A column of your file and what it is to us.")
+def audit(dataset: str, data: Path | None, field: tuple[str, ...]) -> int:
+    """Look DATASET over: duplicates, answers that give themselves away, and what guessing would score.
+
+    Exit codes: 0 nothing was found, 1 it cannot be read, 3 something was found.
+    """
+    from benchmark.cli.asking import Asking
+    from benchmark.cli.audit import show_audit
+
+    return show_audit(dataset, Asking(data=data, field=field))
+
+
 @tiebreak.command(short_help="Say what is installed, what is missing and how to fix it.")
 def doctor() -> int:
     """Say what is installed, which keys are set, whether Ollama is up, what is missing and how to fix it."""

@@ -38,7 +38,7 @@ from benchmark.pipeline import (
     write_reports,
 )
 from benchmark.prices import with_price
-from benchmark.registry import Catalog, check_settings, names
+from benchmark.registry import Catalog, audit_dataset, check_settings, names
 from benchmark.report.summary import Summary, exit_code, worst_samples
 from benchmark.report.tabular import summary_data
 from benchmark.store.folder import find_run, new_run_folder
@@ -136,6 +136,8 @@ def run_with(flags: Flags) -> int:
     if spec is None:
         return exits.FAILED
     plan = make_plan(spec)
+    if not flags.quiet and not flags.as_json and not flags.resume:
+        _note_findings(plan, console)
     if flags.dry_run:
         return _show_plan(plan, console)
     if not (_may_spend(plan, flags, console) and are_ready(plan, flags, console)):
@@ -319,6 +321,17 @@ def _parts(expected: Estimate) -> str:
     known = [f"{label} ${dollars:.2f}" for label, dollars in expected.dollars.items()]
     parts = (known if len(known) > 1 else []) + [f"{label} unknown" for label in expected.unknown]
     return f" ({', '.join(parts)})" if parts else ""
+
+
+def _note_findings(plan: Plan, console: Console) -> None:
+    """Say how the questions are put, since when they are public, and what an audit has against them."""
+    protocol = plan.protocol
+    if protocol.form:
+        console.line(f"Protocol: {protocol.form}", style="dim")
+    if protocol.public_since:
+        console.line(f"Public since {protocol.public_since}: models may have learned the answers.", style="dim")
+    for finding in audit_dataset(plan.dataset).findings:
+        console.line(f"Note: {finding.message} (see tiebreak audit).", style="yellow")
 
 
 def are_ready(plan: Plan, flags: Flags, console: Console) -> bool:

@@ -330,19 +330,22 @@ class Fresh:
     def __getitem__(self, position: int) -> Sample:
         made, order = self._make(position, self._tries[position])
         kind = self._kinds[position % len(KINDS)]
+        choices: tuple[str, ...] = ()
         if self._wanted.free:
             scorer = "numeric" if made.answer.lstrip("-").isdecimal() else "match"
             asked = f"{made.question} Reply with the answer alone."
-            return Sample(
-                id=self._id(position), messages=(user(asked),), targets=(made.answer,), category=kind, scorers=(scorer,)
-            )
+        else:
+            # Named, not lettered: the smallest models know an answer long before they know its letter.
+            scorer, choices = "choice", tuple(order)
+            asked = f"Choose from: {', '.join(order)}.\n{made.question}"
         return Sample(
             id=self._id(position),
-            messages=(user(made.question),),
-            choices=tuple(order),
+            messages=(user(asked),),
+            choices=choices,
             targets=(made.answer,),
             category=kind,
-            scorers=("choice",),
+            scorers=(scorer,),
+            fixed=True,
         )
 
     def _id(self, position: int) -> str:

@@ -13,7 +13,7 @@ from benchmark.core.trial import Outcome, Output, Score
 
 _BLOCK = re.compile(r"```(?:python|py|python3)?[ \t]*\n(.*?)(?:\n```|\Z)", re.DOTALL | re.IGNORECASE)
 _LONGEST = 200_000
-_SECONDS = 10.0
+_SECONDS = 30.0
 _SHOWN = 300
 
 

@@ -20,7 +20,11 @@ SAMPLE = Sample(
     id="s",
     messages=(user("?"),),
     scorers=("code",),
-    metadata={"before": "import math\n\ndef area(r):\n    '''Of a circle.'''\n", "entry_point": "area", "test": "assert area(2) > 12"},
+    metadata={
+        "before": "import math\n\ndef area(r):\n    '''Of a circle.'''\n",
+        "entry_point": "area",
+        "test": "assert area(2) > 12",
+    },
 )
 
 
