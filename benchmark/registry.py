@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import inspect
 import os
 import re
@@ -192,6 +193,8 @@ def load_dataset(name: str, source: Source | None = None) -> Dataset:
     if family == "hf":
         hub = importlib.import_module("benchmark.datasets.hub")
         return cast(Dataset, hub.load(name, source))
+    if variant.isidentifier() and re.fullmatch(r"[\w.]+", family) and importlib.util.find_spec(family.partition(".")[0]):
+        return _made(plugin("datasets", name), name, "", source)
     files = importlib.import_module("benchmark.datasets.files")
     return cast(Dataset, files.load(name, known=tuple(names("datasets")), source=source))
 

@@ -29,7 +29,7 @@ def write_rows(path: Path, count: int) -> None:
         for i in range(count):
             row = {
                 "id": i,
-                "input": f"What is {i} plus one? Reply with the number.",
+                "input": f"What is {i} + 1? Say it.",
                 "target": str(i + 1),
                 "category": f"c{i % 7}",
             }

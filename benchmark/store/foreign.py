@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from benchmark.core.errors import FailureKind, UsageError
+from benchmark.core.errors import FailureKind, MissingExtra, UsageError
 from benchmark.core.message import Message, TextPart, Usage, user
 from benchmark.core.model import ModelRef
 from benchmark.core.sample import Sample
@@ -21,6 +22,7 @@ from benchmark.core.trial import Failure, Outcome, Output, Score, Timing, Trial,
 _VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Inspect's correct, incorrect, partly correct and no answer."""
 _PREFERRED = ("exact_match", "acc", "acc_norm", "prompt_level_strict_acc", "pass@1")
+_ZSTANDARD = 93
 _ROLES = ("system", "user", "assistant", "tool")
 _SAMPLES = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d\d-\d\dT.*\.jsonl")
 
@@ -91,11 +93,11 @@ def _moment(text: str) -> datetime:
 def _inspect(path: Path) -> Log:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
-        head = msgspec.json.decode(archive.read("header.json" if "header.json" in names else "_journal/start.json"))
+        head = msgspec.json.decode(_member(archive, "header.json" if "header.json" in names else "_journal/start.json"))
         spec = head["eval"]
         model = _ref(str(spec["model"]))
         made = _moment(str(spec.get("created", "")))
-        rows = (msgspec.json.decode(archive.read(name)) for name in names if name.startswith("samples/"))
+        rows = (msgspec.json.decode(_member(archive, name)) for name in names if name.startswith("samples/"))
         results = [_inspect_result(row, model, made) for row in rows]
     packages = spec.get("packages") or {}
     return Log(
@@ -107,6 +109,27 @@ def _inspect(path: Path) -> Log:
         results=results,
         recorded=_inspect_figures(head.get("results") or {}),
     )
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A file of the archive, also one packed in Zstandard, which zipfile itself reads only in later versions of Python."""
+    info = archive.getinfo(name)
+    if info.compress_type != _ZSTANDARD:
+        return archive.read(name)
+    file = archive.fp
+    assert file is not None
+    file.seek(info.header_offset)
+    header = file.read(30)
+    file.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), 1)
+    return _unpacked(file.read(info.compress_size), info.file_size)
+
+
+def _unpacked(data: bytes, size: int) -> bytes:
+    try:
+        arrow = importlib.import_module("pyarrow")
+    except ImportError:
+        raise MissingExtra("this log is packed in Zstandard, which needs a package: pip install 'tiebreak[parquet]'") from None
+    return bytes(arrow.Codec("zstd").decompress(data, decompressed_size=size, asbytes=True))
 
 
 def _inspect_figures(results: Mapping[str, Any]) -> dict[str, float]:
