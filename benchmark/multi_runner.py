@@ -444,12 +444,12 @@ class MultiModelBenchmarkRunner:
 
     def _stored_result(self, dataset: str, end: ModelFinished, folder: Path) -> ModelBenchmarkResult:
         """A finished model's result; all its rows were on disk before anyone heard of its end."""
-        from benchmark.report.summary import summarise
+        from benchmark.report.summary import summarise_models
         from benchmark.store.reader import StoreReader
 
         now = datetime.now(UTC)
         with StoreReader(folder) as reader:
-            summary = next(model for model in summarise(reader).models if model.model.label == end.model)
+            summary = next(model for model in summarise_models(reader) if model.model.label == end.model)
             return ModelBenchmarkResult(
                 model_name=end.model,
                 provider_name=summary.model.provider,
@@ -608,7 +608,7 @@ def _summary_fields(summary: ModelSummary, reader: StoreReader) -> dict[str, Any
         "total_prompts": summary.planned,
         "successful_evaluations": summary.right,
         "failed_evaluations": summary.wrong + summary.no_answer + summary.failed,
-        "overall_score": summary.right / summary.answered if summary.answered else 0.0,
+        "overall_score": summary.score or 0.0,
         "evaluations": [dict(row) for row in reader.records(_EVALUATIONS, model.label)],
         "model_config": {"provider": model.provider, "name": model.name, "settings": dict(model.settings)},
     }

@@ -7,10 +7,12 @@ import contextlib
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from benchmark import __version__
 from benchmark.core.clock import Clock, SystemClock
+from benchmark.core.errors import ProtocolMismatch
 from benchmark.core.events import Event, ModelFinished, TrialFinished
 from benchmark.core.message import user
 from benchmark.core.model import ModelRef
@@ -22,6 +24,7 @@ from benchmark.engine.budget import Amount, worst_usage
 from benchmark.engine.estimate import Estimate, estimate
 from benchmark.engine.execute import Lane, execute
 from benchmark.engine.plan import Plan, make_plan
+from benchmark.engine.rescore import Judge
 from benchmark.engine.stop import Stop
 from benchmark.report.batch import BatchSummary, summarise_batch
 from benchmark.report.batch_files import write_batch_files
@@ -36,11 +39,14 @@ __all__ = [
     "Stop",
     "ask_models",
     "estimate",
+    "is_batch",
     "loop_factory",
     "make_plan",
     "preflight",
     "read_batch",
     "read_summary",
+    "rebuild",
+    "rescore",
     "run_benchmark",
     "run_plan",
     "write_batch_reports",
@@ -49,6 +55,7 @@ __all__ = [
 
 _PREFLIGHT_S = 20.0
 _PREFLIGHT_TOKENS = 16
+_JUDGED_AT_ONCE = 500
 TRIALS_CSV = "trials.csv"
 REPORT_JSON = "comparison_report.json"
 
@@ -131,6 +138,55 @@ def write_reports(folder: Path, *, csv_path: Path | None, summary: Summary | Non
     with StoreReader(folder) as reader:
         write_files(reader, summary or summarise(reader), report, csv_path)
     return [report] if csv_path is None else [report, csv_path]
+
+
+def rebuild(folder: Path, *, csv: bool = True) -> list[Path]:
+    """Write every file of a run, or of a batch, anew from its store, and say where they are."""
+    with StoreReader(folder) as reader:
+        batch = is_batch(reader.info)
+    return write_batch_reports(folder) if batch else write_reports(folder, csv_path=folder / TRIALS_CSV if csv else None)
+
+
+def is_batch(info: RunInfo) -> bool:
+    """Whether the samples were coding tasks."""
+    return info.protocol.dataset.startswith("tasks:")
+
+
+async def rescore(folder: Path, scorer: str | None = None) -> int:
+    """Judge a run's answers anew, by one scorer or by the dataset's own, and say how many were judged. Nothing is asked."""
+    with StoreReader(folder) as reader:
+        info = reader.info
+    plan, judge = _same_plan(info, folder), Judge(scorer)
+    scorers = judge.versions(plan.dataset.scorers if scorer is None else (scorer,))
+    count = 0
+    with Store.open(folder, info) as store, store.all_or_nothing():
+        for model in info.models:
+            trials = plan.trials(model)
+            while some := list(islice(trials, _JUDGED_AT_ONCE)):
+                outputs = store.outputs(some)
+                judged = [(trial, await judge.score(trial, outputs[trial.id])) for trial in some if trial.id in outputs]
+                store.rescore([(trial, scores) for trial, scores in judged if scores])
+                count += len(judged)
+        store.judged_by(scorers)
+    return count
+
+
+def _same_plan(info: RunInfo, folder: Path) -> Plan:
+    """The plan a run was made by; its dataset must not have changed since."""
+    protocol = info.protocol
+    spec = RunSpec(
+        models=info.models,
+        dataset=protocol.dataset,
+        results_dir=folder,
+        agents=protocol.agents,
+        limit=protocol.limit,
+        repeats=protocol.repeats,
+        seed=protocol.seed,
+    )
+    plan = make_plan(spec)
+    if plan.protocol.dataset_digest != protocol.dataset_digest:
+        raise ProtocolMismatch(f"{protocol.dataset} has changed since the run {info.run_id}: its answers cannot be judged by it")
+    return plan
 
 
 def read_batch(folder: Path) -> BatchSummary:

@@ -204,8 +204,8 @@ def _made(factory: Any, name: str, variant: str, source: Source) -> Dataset:
     takes = inspect.signature(factory).parameters
     if variant and "variant" not in takes:
         raise DatasetError(f"there is no dataset {name + ':' + variant!r}{did_you_mean(f'{name}:{variant}', names('datasets'))}")
-    if source != Source() and "source" not in takes:
-        raise DatasetError(f"the dataset {name!r} is complete as it is: --data, --field, --shots and --likelihood are for others")
+    if (source.path or source.fields) and "source" not in takes:
+        raise DatasetError(f"the dataset {name!r} is complete as it is: --data and --field are for others")
     told = {"variant": variant, "source": source}
     return cast(Dataset, factory(**{key: value for key, value in told.items() if key in takes}))
 

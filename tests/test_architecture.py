@@ -11,7 +11,7 @@ import pytest
 import benchmark
 
 HOME = Path(benchmark.__file__).parent
-FRONT = frozenset({"core", "config", "registry", "pipeline", "store", "report", "viewer", "isolation", "prices"})
+FRONT = frozenset({"core", "config", "registry", "pipeline", "store", "report", "viewer", "isolation", "prices", "sandbox"})
 MAY_IMPORT = {
     "core": frozenset(),
     "stats": frozenset(),

@@ -24,12 +24,12 @@ def test_demo_ends_with_the_embedded_model_beating_chance(tmp_path: Path) -> Non
 
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((only_run(tmp_path) / "comparison_report.json").read_text())
-    both = {"llama_cpp/smollm2-135m", "baseline/random"}
-    pair = next(c for c in report["comparisons"] if {c["first"], c["second"]} == both)
-    assert pair["first"] == "llama_cpp/smollm2-135m"
-    assert pair["p"] < 0.05
-    assert pair["samples"] == 50
-    assert "llama_cpp/smollm2-135m is better than baseline/random" in done.stdout
+    above = next(claim for claim in report["claims"] if claim["kind"] == "above_reference")
+    assert above["facts"]["model"] == "llama_cpp/smollm2-135m"
+    assert above["facts"]["low"] > above["facts"]["reference_score"]
+    assert above["facts"]["samples"] == 50
+    assert report["comparisons"] == []
+    assert "llama_cpp/smollm2-135m is above baseline/random, which scores 0.00." in done.stdout
     assert "A toy model proves the tool, not a choice" in done.stdout
     assert "comparison_report.json" in done.stdout
 

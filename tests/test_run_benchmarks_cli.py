@@ -64,7 +64,7 @@ def test_several_models_get_a_table_sorted_by_score(tmp_path: Path) -> None:
 
     table = [line for line in done.stdout.splitlines() if line.startswith("| ")]
     assert [row.split(" | ")[0] for row in table[1:]] == ["| gpt-4", "| claude-3-opus"]
-    assert "gpt-4 is better than claude-3-opus by 100.0 points on 20 common samples (p < 0.001)." in done.stdout
+    assert "gpt-4 is better than claude-3-opus by 100.0 points on 20 common samples (95 % interval " in done.stdout
 
 
 def test_one_invalid_name_stops_the_run_before_anything_is_asked(tmp_path: Path, server: FakeServer) -> None:

@@ -12,16 +12,17 @@ import click
 from benchmark.core.model import ModelRef
 from benchmark.core.trial import Outcome, TrialResult
 from benchmark.registry import names, provider_class
-from benchmark.report.summary import Comparison, ModelSummary, Summary, WrongSample
+from benchmark.report.caveats import caveats
+from benchmark.report.samples import WrongSample
+from benchmark.report.summary import ModelSummary, Summary
+from benchmark.report.table import HEADINGS, cells, cost, duration, score
+from benchmark.report.verdict import verdict
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
     from rich.table import Table
 
     from benchmark.cli.choose import Check
-
-_HEADINGS = ("Model", "Provider", "Score", "Right", "Wrong", "No answer", "Failed", "Time", "Cost")
-_SURE = 0.05
 
 
 class Console:
@@ -69,14 +70,18 @@ class Console:
     def comparison(self, summary: Summary, *, markdown: bool = False) -> None:
         """All models in one table, best first."""
         if markdown:
+            from benchmark.report.markdown import markdown_table
+
             click.echo(markdown_table(summary), err=self._to_stderr)
         else:
             self.rich.print(_comparison_table(summary, width=self.rich.width))
         for model in [*summary.unfinished, *summary.ranked, *summary.references]:
             if model.message:
-                self.line(f"{model.model.label}: {model.state.replace('_', ' ')}: {model.message}", style="yellow")
-        for sentence in sentences(summary):
-            self.line(sentence)
+                self.line(f"{model.label}: {model.state.replace('_', ' ')}: {model.message}", style="yellow")
+        for place, sentence in enumerate(verdict(summary)):
+            self.line(sentence, style="" if place else "bold")
+        for caveat in caveats(summary):
+            self.line(f"Note: {caveat}.", style="yellow")
 
     def details(self, model: ModelSummary, worst: Sequence[WrongSample], dataset: str) -> None:
         """One model at length."""
@@ -145,49 +150,13 @@ def described(ref: ModelRef) -> str:
     return " ".join(words)
 
 
-def sentences(summary: Summary) -> list[str]:
-    """What the table shows, in words that can be checked against it."""
-    said = []
-    leaders = summary.ranked[:2]
-    if len(leaders) == 2:
-        said += _said(summary, leaders[0], leaders[1])
-    if leaders and summary.references:
-        said += _said(summary, leaders[0], summary.references[0])
-    return said
-
-
-def _said(summary: Summary, first: ModelSummary, second: ModelSummary) -> list[str]:
-    a, b = first.model.label, second.model.label
-    found = summary.comparison(a, b) or summary.comparison(b, a)
-    return [_sentence(found)] if found else []
-
-
-def _sentence(c: Comparison) -> str:
-    points = f"{100 * c.difference:.1f} points on {c.samples} common samples ({_p(c.p)})"
-    if c.p < _SURE:
-        return f"{c.first} is better than {c.second} by {points}."
-    return f"{c.first} and {c.second} are tied: they differ by {points}."
-
-
-def _p(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
-
-
-def markdown_table(summary: Summary) -> str:
-    """The comparison as Markdown."""
-    lines = ["| " + " | ".join(_HEADINGS) + " |", "|---|---|" + "---:|" * (len(_HEADINGS) - 2)]
-    for model in [*summary.ranked, *summary.unfinished, *summary.references]:
-        cells = (cell.replace("|", "\\|") for cell in _cells(model, note=True))
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def _comparison_table(summary: Summary, width: int) -> Table:
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    for heading in _HEADINGS:
+    several = len(summary.tiers) > 1 or any(len(tier) > 1 for tier in summary.tiers)
+    for heading in ("Tier", *HEADINGS) if several else HEADINGS:
         narrow = heading in ("Model", "Provider")
         table.add_column(
             "None" if heading == "No answer" and width < 100 else heading,
@@ -198,60 +167,41 @@ def _comparison_table(summary: Summary, width: int) -> Table:
     parts = [part for part in (summary.ranked, summary.unfinished, summary.references) if part]
     for part in parts:
         for model in part:
-            style = "dim" if model.model.reference else None
-            table.add_row(*map(_escaped, _cells(model, wide=width >= 100)), style=style)
+            row = map(_escaped, cells(model, wide=width >= 100))
+            table.add_row(*([str(model.tier or "")] if several else []), *row, style="dim" if model.reference else None)
         if part is not parts[-1]:
             table.add_section()
     return table
 
 
-def _cells(model: ModelSummary, *, wide: bool = True, note: bool = False) -> tuple[str, ...]:
-    ref = model.model
-    name = ref.label if wide else ref.label.removeprefix(f"{ref.provider}/")
-    if note and not model.finished:
-        name += f" ({model.state.replace('_', ' ')})"
-    provider = ref.provider + (" (reference)" if ref.reference and note else "")
-    return (
-        name,
-        provider,
-        _score(model, wide=wide),
-        str(model.right),
-        str(model.wrong),
-        str(model.no_answer),
-        str(model.failed),
-        _duration(model.seconds),
-        _cost(model),
-    )
-
-
-def _score(model: ModelSummary, *, wide: bool) -> str:
-    if model.score is None:
-        return "–"
-    n = "" if model.finished else f" n={model.answered}"
-    interval = f" [{model.low:.2f}, {model.high:.2f}]" if wide else f" ±{(model.high - model.low) / 2:.2f}"
-    return f"{model.score:.2f}{interval}{n}"
-
-
 def _facts(model: ModelSummary, dataset: str) -> list[tuple[str, str]]:
     ref = model.model
     failures = ", ".join(f"{count} {kind}" for kind, count in model.failures.items())
+    outcomes = {"refused": model.refused, "empty": model.empty, "filtered": model.filtered, "cut off": model.cut_off}
+    silent = ", ".join(f"{count} {word}" for word, count in outcomes.items() if count)
     facts = [
         ("Model", ref.display_name or ref.label),
         ("Provider", described(ref)),
         ("Dataset", f"{dataset}, {model.planned} trials"),
-        ("Score", f"{_score(model, wide=True)} (95 % interval, n={model.answered})"),
+        ("Score", f"{score(model, wide=True)} (95 % interval, n={model.answered})"),
         ("Right", str(model.right)),
         ("Wrong", str(model.wrong)),
-        ("No answer", str(model.no_answer)),
+        ("No answer", f"{model.no_answer}{f' ({silent})' if silent else ''}"),
         ("Failed", f"{model.failed}{f' ({failures})' if failures else ''}"),
     ]
+    if model.failed and model.score_failures_wrong is not None:
+        facts.insert(4, ("With failures wrong", f"{model.score_failures_wrong:.2f}"))
+    if model.pass_at:
+        at, every = (", ".join(f"{k}: {v:.2f}" for k, v in found.items()) for found in (model.pass_at, model.pass_all))
+        facts.append(("Right once in k", at))
+        facts.append(("Right k times", every))
     if model.not_asked:
         facts.append(("Not asked", f"{model.not_asked} ({model.message or model.state})"))
     facts += [
-        ("Time", f"{_duration(model.seconds)}, {model.per_second:.1f} samples/s"),
+        ("Time", f"{duration(model.seconds)}, {model.per_second:.1f} samples/s"),
         *_speed(model),
         ("Tokens", f"{model.input_tokens:,} in, {model.output_tokens:,} out"),
-        ("Cost", _cost(model)),
+        ("Cost", cost(model)),
     ]
     return facts
 
@@ -266,20 +216,6 @@ def _speed(model: ModelSummary) -> list[tuple[str, str]]:
     if found.tokens_per_s is not None:
         words += f"; {found.tokens_per_s:.0f} tokens/s"
     return [("Answers in", words)]
-
-
-def _cost(model: ModelSummary) -> str:
-    if model.model.local:
-        return "local"
-    return "unknown" if model.cost_usd is None else f"${model.cost_usd:.4f}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
 def _answer(result: TrialResult | str) -> str:

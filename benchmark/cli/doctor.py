@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 import importlib.util
 import os
@@ -51,6 +52,7 @@ def examine() -> Iterator[Finding]:
     yield _embedded()
     yield from _keys()
     yield _ollama()
+    yield _sandbox()
     yield _configuration()
     yield _results()
 
@@ -106,6 +108,19 @@ def _ollama() -> Finding:
     if models:
         return Finding("✓", f"Ollama is up with {len(models)} models: {', '.join(list(models)[:8])}")
     return Finding("–", "Ollama is not up, or has no models", "ollama serve, then ollama pull llama3.2; elsewhere: OLLAMA_HOST")
+
+
+def _sandbox() -> Finding:
+    """How programs of coding tasks and answers are kept apart from this machine."""
+    if sys.platform != "linux":
+        return Finding("–", "coding tasks need Linux", "use a Linux container, a virtual machine or WSL")
+    from benchmark.sandbox.isolation import detect_isolation, how_to_fix, how_to_limit
+
+    found = asyncio.run(detect_isolation(allow_unsandboxed=True))
+    missing = f", without limits on: {', '.join(found.missing)}" if found.missing else ""
+    if found.level == "none":
+        return Finding("–", "programs cannot be kept apart: coding tasks need --allow-unsandboxed", how_to_fix())
+    return Finding("✓", f"sandbox: {found.level}{missing}", how_to_fix() or how_to_limit(found))
 
 
 def _configuration() -> Finding:

@@ -10,9 +10,10 @@ from pathlib import Path
 from benchmark.cli.console import Console
 from benchmark.config import Config, load_config, results_root
 from benchmark.core.errors import BenchmarkError
-from benchmark.pipeline import read_summary
 from benchmark.registry import SHIPPED, Catalog, load_dataset, names, plugin, provider_class
+from benchmark.report.summary import summarise_models
 from benchmark.store.folder import DATABASE
+from benchmark.store.reader import StoreReader
 
 _Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
@@ -83,14 +84,13 @@ def _runs() -> _Rows:
     rows: list[tuple[str, ...]] = []
     for path in sorted(results_root().glob(f"*/{DATABASE}"), reverse=True):
         try:
-            summary = read_summary(path.parent)
+            with StoreReader(path.parent) as reader:
+                models, dataset = summarise_models(reader), reader.info.protocol.dataset
         except BenchmarkError as error:
             rows.append((path.parent.name, "", "", str(error)))
             continue
-        done = sum(model.answered + model.failed for model in summary.models)
-        planned = sum(model.planned for model in summary.models)
-        models = ", ".join(model.model.label for model in summary.models)
-        rows.append((path.parent.name, summary.info.protocol.dataset, f"{done}/{planned}", models))
+        done, planned = sum(model.asked for model in models), sum(model.planned for model in models)
+        rows.append((path.parent.name, dataset, f"{done}/{planned}", ", ".join(model.label for model in models)))
     return ("Run", "Dataset", "Done", "Models"), rows
 
 

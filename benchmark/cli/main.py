@@ -163,6 +163,67 @@ def audit(dataset: str, data: Path | None, field: tuple[str, ...]) -> int:
     return show_audit(dataset, Asking(data=data, field=field))
 
 
+@tiebreak.command(short_help="Write a run's files anew from its store, and show the result.")
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.option("--no-csv", is_flag=True, help="Write no CSV.")
+@click.option("--markdown", is_flag=True, help="The comparison as a Markdown table.")
+@click.option("--json", "as_json", is_flag=True, help="The summary as JSON on standard output.")
+def report(runs: tuple[str, ...], no_csv: bool, markdown: bool, as_json: bool) -> int:
+    """Write every file of RUN anew from its store, and show the result; without RUN, of the last one."""
+    from benchmark.cli.report import report_runs
+
+    return report_runs(runs, csv=not no_csv, markdown=markdown, as_json=as_json)
+
+
+@tiebreak.command(short_help="Say what changed between two runs, sample by sample.")
+@click.argument("before")
+@click.argument("after")
+@click.option("--force", is_flag=True, help="Also when they were not made alike; the result is marked.")
+@click.option("--json", "as_json", is_flag=True, help="The changes as JSON on standard output.")
+def compare(before: str, after: str, force: bool, as_json: bool) -> int:
+    """Say what was fixed and what was broken between BEFORE and AFTER, and whether that is more than luck.
+
+    Each is a run, by id or path, or a baseline file.
+    """
+    from benchmark.cli.compare import compare_runs
+
+    return compare_runs(before, after, force=force, as_json=as_json)
+
+
+@tiebreak.command(short_help="Judge a run's answers anew; nothing is asked.")
+@click.argument("run")
+@click.option("--scorer", metavar="NAME", help="The scorer that judges from now on; else the dataset's own.")
+def score(run: str, scorer: str | None) -> int:
+    """Judge the answers of RUN anew and write its files. Nothing is asked; earlier scores are kept beside the new ones."""
+    from benchmark.cli.score import score_run
+
+    return score_run(run, scorer)
+
+
+@tiebreak.command(short_help="Write a run as JUnit XML, Markdown, Parquet or a baseline.")
+@click.argument("run")
+@click.option("--to", "form", type=click.Choice(["junit", "markdown", "parquet", "baseline"]), required=True, help="Which form.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to; else in the run's folder.")
+def export(run: str, form: str, output: Path | None) -> int:
+    """Write RUN in a form other programs read.
+
+    junit: a test case per trial, for CI. markdown: for a pull request or GITHUB_STEP_SUMMARY.
+    parquet: every trial, for data frames. baseline: a small file to commit, for --baseline.
+    """
+    from benchmark.cli.export import export_run
+
+    return export_run(run, form, output)
+
+
+@tiebreak.command("open", short_help="Open the last report in a browser.")
+@click.argument("run", required=False)
+def open_(run: str | None) -> int:
+    """Open the report of RUN, or of the last run, in a browser; say where it is where there is none."""
+    from benchmark.cli.report import open_report
+
+    return open_report(run)
+
+
 @tiebreak.command(short_help="Say what is installed, what is missing and how to fix it.")
 def doctor() -> int:
     """Say what is installed, which keys are set, whether Ollama is up, what is missing and how to fix it."""

@@ -110,6 +110,7 @@ def run_options(command: Command) -> Command:
         ),
         click.option("--allow-failures", type=Percent(), default=0.0, metavar="1%", help="Failed trials that are no fault."),
         click.option("--fail-under", type=click.FloatRange(0, 1), metavar="X", help="Exit 3 if a model scores below X."),
+        click.option("--baseline", metavar="FILE|RUN", help="Exit 3 if a model is shown to be worse than it was there."),
         click.option("--stream", is_flag=True, help="Have answers streamed, to know the time to the first token."),
         click.option("--record", type=click.Path(path_type=Path), metavar="DIR", help="Write every exchange down."),
         click.option("--replay", type=click.Path(path_type=Path), metavar="DIR", help="Answer from a recording; send nothing."),

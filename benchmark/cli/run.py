@@ -8,7 +8,7 @@ import shlex
 import signal
 import sys
 import threading
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,12 @@ from benchmark.pipeline import (
 )
 from benchmark.prices import with_price
 from benchmark.registry import Catalog, audit_dataset, check_settings, names
-from benchmark.report.summary import Summary, exit_code, worst_samples
+from benchmark.report.baseline import Baseline, baseline_of, read_baseline
+from benchmark.report.caveats import unequal_settings
+from benchmark.report.changes import Change, changes, check_held_against
+from benchmark.report.gates import exit_code
+from benchmark.report.samples import worst_samples
+from benchmark.report.summary import Summary
 from benchmark.report.tabular import summary_data
 from benchmark.store.folder import find_run, new_run_folder
 from benchmark.store.reader import StoreReader
@@ -47,6 +52,15 @@ from benchmark.store.reader import StoreReader
 _PARALLEL = 4
 _ASK_ABOVE_USD = 1.0
 _STOP_AT_ONCE_S = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What decides about the exit code besides the results."""
+
+    interrupted: int
+    """The code of the signal that ended the run; 0 when it ran to its end."""
+    baseline: Baseline | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +96,7 @@ class Flags:
     max_time: float | None = None
     allow_failures: float = 0.0
     fail_under: float | None = None
+    baseline: str | None = None
     stream: bool = False
     record: Path | None = None
     replay: Path | None = None
@@ -138,6 +153,9 @@ def run_with(flags: Flags) -> int:
     plan = make_plan(spec)
     if not flags.quiet and not flags.as_json and not flags.resume:
         _note_findings(plan, console)
+    baseline = read_baseline(flags.baseline, results_root()) if flags.baseline else None
+    if baseline is not None:
+        check_held_against(baseline, plan.protocol, [m.label for m in spec.models if not m.reference])
     if flags.dry_run:
         return _show_plan(plan, console)
     if not (_may_spend(plan, flags, console) and are_ready(plan, flags, console)):
@@ -145,7 +163,7 @@ def run_with(flags: Flags) -> int:
     if not flags.resume:
         plan = plan.placed_in(folder_for(flags))
     interrupted, summary = run_watched(plan, view_for(flags, console), console)
-    return _report(plan.spec.results_dir, summary, flags, console, interrupted)
+    return _report(plan.spec.results_dir, summary, flags, console, Ending(interrupted, baseline))
 
 
 # --- what to run ------------------------------------------------------------------------------------
@@ -276,8 +294,7 @@ def _explain(checks: list[Check], catalog: Catalog, config: Config, console: Con
 
 
 def _caveat_unequal_settings(models: tuple[ModelRef, ...], console: Console) -> None:
-    sent = {tuple(sorted(model.settings.items())) for model in models if not model.reference}
-    if len(sent) > 1:
+    if unequal_settings(models):
         console.line("Note: the models are asked with different settings, as shown above.", style="yellow")
 
 
@@ -386,20 +403,34 @@ def run_watched(plan: Plan, view: View, console: Console, *, attendant: Attendan
     return (codes[0] if codes else 0), summary
 
 
-def _report(folder: Path, summary: Summary, flags: Flags, console: Console, interrupted: int) -> int:
+def _report(folder: Path, summary: Summary, flags: Flags, console: Console, ending: Ending) -> int:
     """Write the files, show the result, and say how to go on where something is left to do."""
     named = flags.output if flags.output and flags.output.suffix.lower() == ".csv" else None
     csv_path = None if flags.no_csv else named or folder / TRIALS_CSV
     written = write_reports(folder, csv_path=csv_path, summary=summary)
-    code = interrupted or exit_code(summary, allow_failures=flags.allow_failures, fail_under=flags.fail_under)
+    held = _held_against(ending.baseline, folder)
+    worse = any(change.worse for change in held)
+    code = ending.interrupted or exit_code(
+        summary, allow_failures=flags.allow_failures, fail_under=flags.fail_under, worse_than_baseline=worse
+    )
     if flags.as_json:
-        JsonLines().say({"event": "run_finished", "exit_code": code, "run": str(folder), **summary_data(summary)})
+        more = {"changes": [asdict(change) for change in held]} if ending.baseline else {}
+        JsonLines().say({"event": "run_finished", "exit_code": code, "run": str(folder), **summary_data(summary), **more})
         return code
     show(summary, folder, console, markdown=flags.markdown)
+    for change in held:
+        console.line(f"Against the baseline: {change.sentence}", style="red" if change.worse else "")
     console.written(written)
     if any(not model.finished or model.failed for model in summary.models):
         console.line(f"Not everything was answered. Go on with: {invoked_as()} run --resume {folder}", style="yellow")
     return code
+
+
+def _held_against(baseline: Baseline | None, folder: Path) -> list[Change]:
+    if baseline is None:
+        return []
+    with StoreReader(folder) as reader:
+        return changes(baseline, baseline_of(reader))
 
 
 def show(summary: Summary, folder: Path, console: Console, *, markdown: bool = False) -> None:

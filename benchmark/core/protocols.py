@@ -11,7 +11,7 @@ from benchmark.core.message import Likelihood, Message, Reply, Tool
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Output, Score
-from benchmark.core.work import Finished, Verdict, Workspace
+from benchmark.core.work import Finished, Gateway, Verdict, Workspace
 
 Watcher = Callable[[Event], None]
 """Is told what happened, once it is on disk."""
@@ -75,6 +75,11 @@ class Context(Protocol):
     @property
     def workspace(self) -> Workspace:
         """The trial's own folder; only a coding task has one."""
+        ...
+
+    @property
+    def gateway(self) -> Gateway:
+        """Where a program inside the workspace finds the trial's model; only for agents that say `uses_gateway`."""
         ...
 
     async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Reply:

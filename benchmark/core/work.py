@@ -120,6 +120,20 @@ class Workspace(Protocol):
         ...
 
 
+class Gateway(Record, frozen=True, kw_only=True):
+    """The one address a program in the sandbox can reach: its trial's model, in every dialect."""
+
+    base_url: str
+    """As programs inside see it, without a closing slash: /v1/chat/completions, /v1/responses, /v1/messages and
+    /v1beta/models/MODEL:generateContent are below it."""
+    model: str
+    """The name to ask for."""
+    key: str = "dummy"
+    """What to send as a key: the real one never leaves this process."""
+    context_window: int | None = None
+    """What the model can take, where known."""
+
+
 class WorkOutcome(StrEnum):
     """How an attempt at a task ended. A passing check makes it `passed`, however the agent ended."""
 

@@ -15,7 +15,7 @@ from benchmark.core.errors import FailureKind, ProviderError, UsageError
 from benchmark.core.message import Likelihood, Message, Reply, Tool, Usage
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.trial import Trial
-from benchmark.core.work import Finished, Verdict, Workspace
+from benchmark.core.work import Finished, Gateway, Verdict, Workspace
 from benchmark.engine.budget import cost_of
 from benchmark.engine.call import Caller, Meter
 from benchmark.engine.present import labels
@@ -91,17 +91,18 @@ class TrialContext:
         return replace(reply, usage=usage)
 
     async def run_code(self, code: str, *, timeout_s: float = 10.0) -> Finished:
-        """Run a program in the sandbox, a few at a time: a crowd would only time each other out."""
-        from benchmark.sandbox.code import run_python
-        from benchmark.sandbox.isolation import detect_isolation
-
-        async with _code_slots():
-            return await run_python(code, isolation=await detect_isolation(), timeout_s=timeout_s)
+        """Run a program in the sandbox."""
+        return await run_code(code, timeout_s=timeout_s)
 
     @property
     def workspace(self) -> Workspace:
         """A question has no folder to work in."""
         raise UsageError(f"{self._trial.sample.id} is a question and has no workspace; this agent or scorer wants a coding task")
+
+    @property
+    def gateway(self) -> Gateway:
+        """A question is asked from here."""
+        raise UsageError(f"{self._trial.sample.id} is a question; this agent wants a coding task")
 
     async def review(self, said: str) -> str | None:
         """A question is answered once."""
@@ -124,6 +125,15 @@ def _code_slots() -> asyncio.Semaphore:
     if loop not in _slots:
         _slots[loop] = asyncio.Semaphore(os.cpu_count() or 1)
     return _slots[loop]
+
+
+async def run_code(code: str, *, timeout_s: float) -> Finished:
+    """Run a program in the sandbox, a few at a time: a crowd would only time each other out."""
+    from benchmark.sandbox.code import run_python
+    from benchmark.sandbox.isolation import detect_isolation
+
+    async with _code_slots():
+        return await run_python(code, isolation=await detect_isolation(), timeout_s=timeout_s)
 
 
 def _priced(usage: Usage, model: ModelRef) -> Usage:

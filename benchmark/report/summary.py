@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchmark.core.events import ModelState
 from benchmark.core.model import ModelRef
 from benchmark.core.run import RunInfo
-from benchmark.stats.intervals import percentile, wilson
-from benchmark.stats.paired import exact_sign_test
+from benchmark.report.ranking import Comparison, Ranking, rank
+from benchmark.report.tally import SampleNumbers, Tally, tally_trials
+from benchmark.stats.family import pareto_front
+from benchmark.stats.intervals import percentile
+from benchmark.stats.repeats import pass_all, pass_at
 from benchmark.store.reader import StoreReader
 
-_CURRENT = "superseded = 0"
-_WORST = 5
+CONTROLS = frozenset({"nothing", "solution"})
+"""Agents that show what doing nothing and what the known solution are worth."""
+_RANKED_FROM = 0.5
+"""The share of samples a model must have answered to be ranked at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,31 +43,46 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WrongSample:
-    """A sample a model got wrong, for looking at."""
-
-    sample: str
-    prompt: str
-    expected: str
-    answer: str
-    outcome: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSummary:
-    """One model's results."""
+    """One entrant's results: a model, put to work by an agent."""
 
     model: ModelRef
+    label: str
+    """The model's label; with the agent's name where the run has several agents."""
+    agent: str = "direct"
+    reference: bool = False
+    """A baseline or a control: shown as a line to compare with; in no test, no tier, no front."""
     planned: int
+    planned_samples: int
     right: int = 0
     wrong: int = 0
     no_answer: int = 0
     """Refused, empty, filtered, cut off, or nothing in it that could be read as an answer. Counts as wrong."""
+    refused: int = 0
+    empty: int = 0
+    filtered: int = 0
+    cut_off: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
     """Trials without a result, by kind. They are left out of the score."""
     score: float | None = None
+    """Mean over the samples answered, repeats of a sample averaged first."""
     low: float = 0.0
     high: float = 1.0
+    samples: int = 0
+    """Samples behind the score."""
+    interval_method: str = "wilson"
+    score_failures_wrong: float | None = None
+    """The same with every failed trial counted as a wrong answer."""
+    common_score: float | None = None
+    """Mean over the samples that every ranked model answered: what tiers are made from."""
+    tier: int | None = None
+    """From 1; None when not ranked."""
+    ranks: tuple[int, int] | None = None
+    """The best and worst rank the corrected tests leave possible."""
+    pass_at: Mapping[int, float] = field(default_factory=dict)
+    """By k, the chance that one of k answers is right; only with repeats."""
+    pass_all: Mapping[int, float] = field(default_factory=dict)
+    """By k, the chance that all of k answers are right."""
     state: str = "not finished"
     message: str = ""
     seconds: float = 0.0
@@ -73,6 +90,11 @@ class ModelSummary:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
+    """Of every attempt, failed ones too; None when the price of any is not known."""
+    known_cost_usd: float | None = None
+    """Of the attempts whose price is known: a lower bound; None when none is."""
+    cost_per_trial: float | None = None
+    """Mean of the answers, remembered ones left out; None when the price of any is not known."""
     categories: tuple[CategorySummary, ...] = ()
     latency: Latency | None = None
 
@@ -87,9 +109,14 @@ class ModelSummary:
         return sum(self.failures.values())
 
     @property
+    def asked(self) -> int:
+        """Trials that ended, one way or another."""
+        return self.answered + self.failed
+
+    @property
     def not_asked(self) -> int:
         """Planned trials that have not been ended in any way."""
-        return self.planned - self.answered - self.failed
+        return self.planned - self.asked
 
     @property
     def finished(self) -> bool:
@@ -97,23 +124,14 @@ class ModelSummary:
         return self.not_asked == 0
 
     @property
+    def rankable(self) -> bool:
+        """Whether it was asked everything and answered enough of it."""
+        return self.finished and self.score is not None and self.samples >= _RANKED_FROM * self.planned_samples
+
+    @property
     def per_second(self) -> float:
         """Trials per second of wall time."""
         return self.answered / self.seconds if self.seconds > 0 else 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """Two models on the samples both answered."""
-
-    first: str
-    second: str
-    samples: int
-    difference: float
-    """Mean score of the first minus that of the second."""
-    first_better: int
-    second_better: int
-    p: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,192 +141,171 @@ class Summary:
     info: RunInfo
     models: tuple[ModelSummary, ...]
     """In the order they were named."""
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[Comparison, ...] = ()
+    """Every pair of contestants, the better one first."""
+    tiers: tuple[tuple[str, ...], ...] = ()
+    """Labels of the ranked models: within a tier none is shown to be worse than the tier's first."""
+    common_samples: int = 0
+    """Samples that every ranked model answered."""
+    cost_front: tuple[str, ...] = ()
+    """Ranked models of known price that no other beats in cost without losing in score; cheapest first."""
+    latency_front: tuple[str, ...] = ()
+    """The same for the median time of an answer; fastest first."""
 
     @property
     def ranked(self) -> list[ModelSummary]:
-        """Finished models by score, best first; no baselines."""
-        able = [m for m in self.models if m.finished and m.score is not None and not m.model.reference]
-        return sorted(able, key=lambda m: -(m.score or 0.0))
+        """Models that got through, best first on the samples all of them answered; no references."""
+        able = [m for m in self.models if m.rankable and not m.reference]
+        return sorted(able, key=lambda m: -(m.score or 0.0 if m.common_score is None else m.common_score))
 
     @property
     def unfinished(self) -> list[ModelSummary]:
         """Models that did not get through, by score."""
-        left = [m for m in self.models if (not m.finished or m.score is None) and not m.model.reference]
+        left = [m for m in self.models if not m.rankable and not m.reference]
         return sorted(left, key=lambda m: -(m.score or 0.0))
 
     @property
     def references(self) -> list[ModelSummary]:
-        """Baselines: lines to compare with."""
-        return sorted((m for m in self.models if m.model.reference), key=lambda m: -(m.score or 0.0))
+        """Baselines and controls: lines to compare with."""
+        return sorted((m for m in self.models if m.reference), key=lambda m: -(m.score or 0.0))
+
+    @property
+    def contestants(self) -> list[ModelSummary]:
+        """Everyone but the references, in the order they were named."""
+        return [m for m in self.models if not m.reference]
+
+    def model(self, label: str) -> ModelSummary:
+        """An entrant by its label."""
+        return next(m for m in self.models if m.label == label)
 
     def comparison(self, first: str, second: str) -> Comparison | None:
-        """The comparison of two models, if it was made in this order."""
-        return next((c for c in self.comparisons if (c.first, c.second) == (first, second)), None)
+        """The comparison of two models, whichever came out better."""
+        wanted = {first, second}
+        return next((c for c in self.comparisons if {c.first, c.second} == wanted), None)
 
 
 def summarise(reader: StoreReader) -> Summary:
     """Everything the store knows, in numbers."""
+    tallies, numbers = tally_trials(reader)
+    entrants = _entrants(reader, tallies, numbers)
+    models = tuple(entrant for entrant, _ in entrants)
+    fighting = [(m, tally) for m, tally in entrants if not m.reference and tally is not None and m.score is not None]
+    found = rank([(m.label, tally, m.rankable) for m, tally in fighting], numbers.groups)
+    models = tuple(_placed(model, found) for model in models)
+    ranked = [model for model in models if model.tier is not None]
+    return Summary(
+        info=reader.info,
+        models=models,
+        comparisons=found.comparisons,
+        tiers=found.tiers,
+        common_samples=found.common_samples,
+        cost_front=_front(ranked, {m.label: m.cost_per_trial for m in ranked if not m.model.local}),
+        latency_front=_front(ranked, {m.label: m.latency.p50_s if m.latency else None for m in ranked}),
+    )
+
+
+def summarise_models(reader: StoreReader) -> tuple[ModelSummary, ...]:
+    """Each entrant alone, compared with nobody."""
+    return tuple(entrant for entrant, _ in _entrants(reader, *tally_trials(reader)))
+
+
+def _placed(model: ModelSummary, found: Ranking) -> ModelSummary:
+    place = found.places.get(model.label)
+    return model if place is None else replace(model, common_score=place.score, tier=place.tier, ranks=place.ranks)
+
+
+def _front(ranked: Sequence[ModelSummary], price: Mapping[str, float | None]) -> tuple[str, ...]:
+    points = [(m.label, price.get(m.label), m.common_score) for m in ranked]
+    return tuple(pareto_front([(n, cost, score) for n, cost, score in points if cost is not None and score is not None]))
+
+
+def _entrants(
+    reader: StoreReader, tallies: Mapping[tuple[int, str], Tally], numbers: SampleNumbers
+) -> list[tuple[ModelSummary, Tally | None]]:
+    """Every model with every agent of the run, asked or not yet."""
     info = reader.info
-    models = tuple(_model_summary(reader, number, model) for number, model in _numbered(reader, info))
-    return Summary(info=info, models=models, comparisons=_comparisons(reader, info))
+    agents = list(dict.fromkeys([*info.protocol.agents, *(agent for _, agent in tallies)]))
+    rows = dict(reader.rows("SELECT label, model FROM models"))
+    ends = _ends(reader)
+    found = []
+    for model in info.models:
+        for agent in agents:
+            tally = tallies.get((rows[model.label], agent))
+            made = _model_summary(info, model, agent, tally, numbers, several=len(agents))
+            found.append((replace(made, **ends.get(rows[model.label], {})), tally))
+    return found
 
 
-def worst_samples(reader: StoreReader, label: str, limit: int = _WORST) -> list[WrongSample]:
-    """A few samples the model did not get right, those of its weakest categories first."""
-    rows = reader.rows(
-        "WITH own AS (SELECT t.rowid AS place, t.* FROM trials t JOIN models m ON m.model = t.model"
-        f" WHERE {_CURRENT} AND m.label = ? AND t.outcome <> 'failed'),"
-        " kinds AS (SELECT category, avg(coalesce(score, 0)) AS mean FROM own GROUP BY category)"
-        " SELECT own.sample, s.prompt, s.target, coalesce(own.answer, own.text, ''), own.outcome FROM own"
-        " JOIN kinds ON kinds.category = own.category JOIN samples s ON s.asked = own.asked"
-        " WHERE coalesce(own.score, 0) < 1 ORDER BY kinds.mean, own.place LIMIT ?",
-        label,
-        limit,
-    )
-    return [WrongSample(sample=r[0], prompt=r[1], expected=r[2], answer=r[3], outcome=r[4]) for r in rows]
+def _ends(reader: StoreReader) -> dict[int, dict[str, Any]]:
+    """By model, how its last session ended, and the time of all of them."""
+    ends: dict[int, dict[str, Any]] = {}
+    for model, state, message, seconds in reader.rows("SELECT model, state, message, seconds FROM ends ORDER BY rowid"):
+        before = ends.get(model, {"seconds": 0.0})["seconds"]
+        ends[model] = {"state": state, "message": message, "seconds": before + seconds}
+    return ends
 
 
-def _numbered(reader: StoreReader, info: RunInfo) -> list[tuple[int, ModelRef]]:
-    numbers = dict(reader.rows("SELECT label, model FROM models"))
-    return [(numbers[model.label], model) for model in info.models]
-
-
-def _model_summary(reader: StoreReader, number: int, model: ModelRef) -> ModelSummary:
-    categories = _categories(reader, number)
-    mean, n = _mean(reader, number)
-    low, high = wilson(mean, n)
-    return ModelSummary(
+def _model_summary(
+    info: RunInfo, model: ModelRef, agent: str, tally: Tally | None, numbers: SampleNumbers, *, several: int
+) -> ModelSummary:
+    planned = info.planned // several
+    summary = ModelSummary(
         model=model,
-        planned=reader.info.planned,
-        failures=_failures(reader, number),
-        score=mean if n else None,
-        low=low,
-        high=high,
-        categories=categories,
-        latency=_latency(reader, number),
-        **_counts(reader, number),
-        **_ending(reader, number),
-        **_spent(reader, number),
+        label=model.label if several == 1 else f"{model.label} · {agent}",
+        agent=agent,
+        reference=model.reference or agent in CONTROLS,
+        planned=planned,
+        planned_samples=planned // max(1, info.protocol.repeats),
     )
+    return summary if tally is None else replace(summary, **_figures(tally, numbers, info.protocol.repeats))
 
 
-def _counts(reader: StoreReader, number: int) -> dict[str, Any]:
-    """Right, wrong and no answer; the three add up to what was answered."""
-    query = (
-        "SELECT total(score >= 1), total(score < 1 AND answer IS NOT NULL),"
-        " total(score IS NULL OR (score < 1 AND answer IS NULL))"
-        f" FROM trials WHERE {_CURRENT} AND model = ? AND outcome <> 'failed'"
-    )
-    right, wrong, none = next(iter(reader.rows(query, number)))
-    return {"right": int(right), "wrong": int(wrong), "no_answer": int(none)}
-
-
-def _mean(reader: StoreReader, number: int) -> tuple[float, int]:
-    """Mean score over samples, repeats averaged within a sample first; an outcome without a score counts 0."""
-    query = (
-        "SELECT avg(score), count(*) FROM (SELECT avg(coalesce(score, 0)) AS score FROM trials"
-        f" WHERE {_CURRENT} AND model = ? AND outcome <> 'failed' GROUP BY sample)"
-    )
-    mean, n = next(iter(reader.rows(query, number)))
-    return mean or 0.0, n
-
-
-def _failures(reader: StoreReader, number: int) -> dict[str, int]:
-    query = f"SELECT failure_kind, count(*) FROM trials WHERE {_CURRENT} AND model = ? AND outcome = 'failed' GROUP BY 1"
-    return dict(reader.rows(query, number))
-
-
-def _ending(reader: StoreReader, number: int) -> dict[str, Any]:
-    """How the model's last session ended, and the time of all of them."""
-    rows = list(reader.rows("SELECT state, message, seconds FROM ends WHERE model = ? ORDER BY rowid", number))
-    if not rows:
-        return {}
-    return {"state": rows[-1][0], "message": rows[-1][1], "seconds": sum(row[2] for row in rows)}
-
-
-def _spent(reader: StoreReader, number: int) -> dict[str, Any]:
-    """Tokens, time and money of every attempt, also of failed ones asked again since."""
-    query = (
-        "SELECT total(input_tokens), total(output_tokens), sum(cost_usd), total(model_s),"
-        " count(*) = count(cost_usd) FROM trials WHERE model = ?"
-    )
-    sent, made, cost, seconds, all_priced = next(iter(reader.rows(query, number)))
+def _figures(tally: Tally, numbers: SampleNumbers, repeats: int) -> dict[str, Any]:
+    found = tally.estimate(numbers.groups)
+    ks = sorted({1, 2, 5, 10, repeats} & set(range(1, repeats + 1))) if repeats > 1 else []
     return {
-        "input_tokens": int(sent),
-        "output_tokens": int(made),
-        "cost_usd": cost if all_priced else None,
-        "model_seconds": seconds,
+        "right": tally.right,
+        "wrong": tally.wrong,
+        "no_answer": tally.no_answer,
+        **{name: tally.outcomes[name] for name in ("refused", "empty", "filtered", "cut_off")},
+        "failures": dict(sorted(tally.failures.items())),
+        "score": found.mean if found.n else None,
+        "low": found.low,
+        "high": found.high,
+        "samples": found.n,
+        "interval_method": found.method,
+        "score_failures_wrong": tally.mean_with_failures_wrong(),
+        "pass_at": _by_k(tally, ks, pass_at),
+        "pass_all": _by_k(tally, ks, pass_all),
+        "input_tokens": tally.input_tokens,
+        "output_tokens": tally.output_tokens,
+        "cost_usd": tally.cost_usd if tally.rows and not tally.unpriced else None,
+        "known_cost_usd": tally.cost_usd if tally.rows > tally.unpriced else None,
+        "cost_per_trial": tally.cost_per_trial(),
+        "model_seconds": tally.model_s,
+        "categories": _categories(tally),
+        "latency": _latency(tally),
     }
 
 
-def _latency(reader: StoreReader, number: int) -> Latency | None:
+def _by_k(tally: Tally, ks: Sequence[int], share: Any) -> dict[int, float]:
+    found = {k: share(tally.counted(), k) for k in ks}
+    return {k: value for k, value in found.items() if value is not None}
+
+
+def _categories(tally: Tally) -> tuple[CategorySummary, ...]:
+    return tuple(CategorySummary(name=name, score=total / n, n=int(n)) for name, (total, n) in sorted(tally.categories.items()))
+
+
+def _latency(tally: Tally) -> Latency | None:
     """Percentiles by nearest rank: each is a time that was really measured."""
-    query = (
-        "SELECT model_s, first_token_s, output_tokens FROM trials"
-        f" WHERE {_CURRENT} AND model = ? AND outcome <> 'failed' AND NOT cached AND model_s > 0 ORDER BY model_s"
-    )
-    rows = list(reader.rows(query, number))
-    if not rows:
+    if not tally.times:
         return None
-    times = [row[0] for row in rows]
-    first = sorted(row[1] for row in rows if row[1] is not None)
-    counted = [(row[2], row[0]) for row in rows if row[2]]
+    times, first = sorted(tally.times), sorted(tally.first_tokens)
     return Latency(
         p50_s=percentile(times, 50),
         p95_s=percentile(times, 95),
         p99_s=percentile(times, 99),
         first_token_p50_s=percentile(first, 50) if first else None,
-        tokens_per_s=sum(tokens for tokens, _ in counted) / sum(s for _, s in counted) if counted else None,
+        tokens_per_s=tally.timed_tokens / tally.timed_s if tally.timed_s else None,
     )
-
-
-def _categories(reader: StoreReader, number: int) -> tuple[CategorySummary, ...]:
-    query = (
-        "SELECT category, avg(coalesce(score, 0)), count(*) FROM trials"
-        f" WHERE {_CURRENT} AND model = ? AND outcome <> 'failed' AND category <> '' GROUP BY 1 ORDER BY 1"
-    )
-    return tuple(CategorySummary(name=name, score=score, n=n) for name, score, n in reader.rows(query, number))
-
-
-def _comparisons(reader: StoreReader, info: RunInfo) -> tuple[Comparison, ...]:
-    """Every pair of models, the better one first, on the samples both answered."""
-    scores: dict[str, dict[str, float]] = defaultdict(dict)
-    query = (
-        "SELECT m.label, t.sample, avg(coalesce(t.score, 0)) FROM trials t JOIN models m ON m.model = t.model"
-        f" WHERE {_CURRENT} AND t.outcome <> 'failed' GROUP BY 1, 2"
-    )
-    for label, sample, score in reader.rows(query) if len(info.models) > 1 else ():
-        scores[label][sample] = score
-    return tuple(_compare(a, scores[a], b, scores[b]) for a, b in combinations(scores, 2))
-
-
-def _compare(a: str, of_a: Mapping[str, float], b: str, of_b: Mapping[str, float]) -> Comparison:
-    common = of_a.keys() & of_b.keys()
-    a_better = sum(of_a[s] > of_b[s] for s in common)
-    b_better = sum(of_a[s] < of_b[s] for s in common)
-    difference = sum(of_a[s] - of_b[s] for s in common) / len(common) if common else 0.0
-    if difference < 0:
-        a, b, a_better, b_better, difference = b, a, b_better, a_better, -difference
-    return Comparison(
-        first=a,
-        second=b,
-        samples=len(common),
-        difference=difference,
-        first_better=a_better,
-        second_better=b_better,
-        p=exact_sign_test(a_better, b_better),
-    )
-
-
-def exit_code(summary: Summary, *, allow_failures: float = 0.0, fail_under: float | None = None) -> int:
-    """0 all finished, 1 nothing usable, 2 partial, 3 a gate missed. A wrong answer is a result, not a failure."""
-    if all(model.answered == 0 for model in summary.models):
-        return 1
-    for model in summary.models:
-        if not model.finished or model.state != ModelState.FINISHED or model.failed > allow_failures * model.planned:
-            return 2
-    contestants = [model for model in summary.models if not model.model.reference]
-    if fail_under is not None and any((model.score or 0.0) < fail_under for model in contestants):
-        return 3
-    return 0

@@ -15,10 +15,12 @@ from typing import Any
 import msgspec
 
 from benchmark.core.files import atomic_writer
+from benchmark.report.caveats import caveats
 from benchmark.report.summary import ModelSummary, Summary
+from benchmark.report.verdict import claims
 from benchmark.store.reader import StoreReader
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _BATCH = 500
 _ENCODER = msgspec.json.Encoder()
 _FORMULA = re.compile(r"[\s\u200b-\u200d\u2060\ufeff]*[=+\-@\t\r]")
@@ -65,7 +67,7 @@ def write_files(reader: StoreReader, summary: Summary, json_path: Path, csv_path
         csv_rows = _csv_writer(stack, csv_path) if csv_path else None
         json_file.write(_ENCODER.encode(summary_data(summary))[:-1] + b',"results":[')
         separator = b"\n"
-        for rows in _batches(reader.rows(_QUERY)):
+        for rows in batches_of_trials(reader):
             # Encoded together and without the brackets of the list.
             encoded = _ENCODER.encode([dict(zip(COLUMNS, row, strict=True)) for row in rows])
             json_file.write(separator + encoded[1:-1])
@@ -79,7 +81,7 @@ def write_trials(reader: StoreReader, path: Path) -> None:
     """Every trial as CSV."""
     with contextlib.ExitStack() as stack:
         writer = _csv_writer(stack, path)
-        for rows in _batches(reader.rows(_QUERY)):
+        for rows in batches_of_trials(reader):
             writer.writerows([guarded(row) for row in rows])
 
 
@@ -94,7 +96,9 @@ def _csv_writer(stack: contextlib.ExitStack, path: Path) -> Any:
     return writer
 
 
-def _batches(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+def batches_of_trials(reader: StoreReader) -> Iterator[list[tuple[Any, ...]]]:
+    """Every trial that counts, with the columns of COLUMNS, some hundred at a time."""
+    rows = reader.rows(_QUERY)
     while batch := list(islice(rows, _BATCH)):
         yield batch
 
@@ -102,7 +106,12 @@ def _batches(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]
 def guarded(row: tuple[Any, ...]) -> list[Any]:
     """Cells a spreadsheet would run as a formula get a quote before them."""
     # Most texts begin with a letter, and need no second look.
-    return [f"'{cell}" if isinstance(cell, str) and not cell[:1].isalnum() and _FORMULA.match(cell) else cell for cell in row]
+    return [guarded_cell(cell) if isinstance(cell, str) and not cell[:1].isalnum() else cell for cell in row]
+
+
+def guarded_cell(cell: str) -> str:
+    """The cell with a quote before it, if a spreadsheet would run it."""
+    return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:
@@ -117,17 +126,24 @@ def summary_data(summary: Summary) -> dict[str, Any]:
         "protocol": asdict(info.protocol),
         "models": [_model_data(model) for model in summary.models],
         "comparisons": [asdict(comparison) for comparison in summary.comparisons],
+        "tiers": summary.tiers,
+        "common_samples": summary.common_samples,
+        "cost_front": summary.cost_front,
+        "latency_front": summary.latency_front,
+        "claims": [{"kind": claim.kind, "facts": claim.facts, "sentence": claim.sentence} for claim in claims(summary)],
+        "caveats": caveats(summary),
     }
 
 
 def _model_data(model: ModelSummary) -> dict[str, Any]:
     ref = model.model
     return {
-        "model": ref.label,
+        "model": model.label,
+        "agent": model.agent,
         "provider": ref.provider,
         "name": ref.name,
         "settings": dict(ref.settings),
-        "reference": ref.reference,
+        "reference": model.reference,
         "local": ref.local,
         "state": model.state,
         "message": model.message,
@@ -135,15 +151,29 @@ def _model_data(model: ModelSummary) -> dict[str, Any]:
         "right": model.right,
         "wrong": model.wrong,
         "no_answer": model.no_answer,
+        "refused": model.refused,
+        "empty": model.empty,
+        "filtered": model.filtered,
+        "cut_off": model.cut_off,
         "failed": dict(model.failures),
         "not_asked": model.not_asked,
         "score": model.score,
         "interval": [model.low, model.high],
+        "interval_method": model.interval_method,
+        "samples": model.samples,
+        "score_failures_wrong": model.score_failures_wrong,
+        "common_score": model.common_score,
+        "tier": model.tier,
+        "ranks": model.ranks,
+        "pass_at": model.pass_at,
+        "pass_all": model.pass_all,
         "seconds": model.seconds,
         "model_seconds": model.model_seconds,
         "latency": asdict(model.latency) if model.latency else None,
         "input_tokens": model.input_tokens,
         "output_tokens": model.output_tokens,
         "cost_usd": model.cost_usd,
+        "known_cost_usd": model.known_cost_usd,
+        "cost_per_trial": model.cost_per_trial,
         "categories": [asdict(category) for category in model.categories],
     }

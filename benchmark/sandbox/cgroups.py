@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +16,7 @@ from benchmark.core.task import TaskLimits
 
 PREFIX = "tiebreak-"
 _MB = 1 << 20
+_STALE_TRIES, _STALE_PAUSE_S = 100, 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +184,15 @@ def remove_group(group: Path) -> bool:
     return True
 
 
-def remove_stale(name: str) -> None:
-    """Groups that a killed owner of this name left behind."""
-    for folder in controllers().folders:
-        for group in folder.glob(f"{PREFIX}{name}*"):
+def remove_stale(name: str, folders: Iterable[Path]) -> bool:
+    """Whether the groups that a killed owner of this name left in these folders are gone now."""
+    left = [group for folder in folders for group in folder.glob(f"{PREFIX}{name}*")]
+    for _ in range(_STALE_TRIES):
+        for group in left:
             kill_group(group)
-            remove_group(group)
+        left = [group for group in left if not remove_group(group)]
+        if not left:
+            return True
+        # A killed process is in its group until it has been taken leave of.
+        time.sleep(_STALE_PAUSE_S)
+    return False

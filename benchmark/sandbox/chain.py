@@ -28,8 +28,17 @@ _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _ETC_FOLDERS = ("ssl", "pki", "alternatives")
 _ETC_FILES = ("ld.so.cache", "localtime")
 _OWN_ETC = ("passwd", "group", "hosts", "resolv.conf", "nsswitch.conf")
+_PROC_OF_ROOT = (
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/acpi",
+    "/proc/mtrr",
+    "/proc/pressure",
+)
 _OPEN_FILES = 4096
-_STDIN = "stdin"
 _BEGIN = r"""printf '\001' >&0 || exit 120; exec <"$1"; shift; exec "$@" """
 """Says that the program begins, on the socket; takes the program's own input instead; becomes the program."""
 _NO_CHANGES = 0x1 | 0x2 | 0x4 | 0x8
@@ -202,14 +211,16 @@ def chain(
     words = []
     if box.own_network and (port or not box.namespaces):
         words = [python_inside(), "-I", "-S", str(_HERE / "gate.py"), "0", str(port)]
-    extra = {**box.extra, _STDIN: command.stdin} if command.stdin else box.extra
+    # A name of its own: without namespaces, commands that run at once share a folder.
+    given = f"stdin-{os.urandom(4).hex()}"
+    extra = {**box.extra, given: command.stdin} if command.stdin else box.extra
     if box.namespaces:
         words += _wrapped(box, command, control, inherited, extra=extra, own_network=not port)
     else:
         words += _confined(box, command, port, doors)
         for name, content in extra.items():
             Path(box.extra_path(name)).write_bytes(content)
-    stdin = box.extra_path(_STDIN) if command.stdin else os.devnull
+    stdin = box.extra_path(given) if command.stdin else os.devnull
     return [*words, "--", "/bin/sh", "-c", _BEGIN, "sh", stdin, *_process_limit(box), *command.argv]
 
 
@@ -261,6 +272,10 @@ def _namespaces(program: Bubblewrap, *, own_network: bool) -> Iterator[str]:
 
 def _mounts(box: Box, command: Command, program: Bubblewrap, inherited: Descriptors, extra: Mapping[str, bytes]) -> Iterator[str]:
     yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp")  # noqa: S108
+    if os.getuid() == 0:
+        # Inside it is an ordinary user, yet the kernel still takes it for root when it guards these by owner.
+        for path in filter(os.path.exists, _PROC_OF_ROOT):
+            yield from ("--ro-bind", path, path)
     yield from _empty_folder("/tmp", box, program)  # noqa: S108
     yield from _system()
     # Written into the new root rather than mounted: a mount costs more than a small file.

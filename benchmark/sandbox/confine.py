@@ -75,7 +75,9 @@ def _end_all() -> None:
 
 def _become(settings: list[tuple[str, str]], program: list[str]) -> NoReturn:
     """In the child: nothing more than the rules allow, then the program."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for changed in (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
+        # The last two are ignored by Python, and programs would inherit that.
+        signal.signal(changed, signal.SIG_DFL)
     keeper = os.getppid()
     libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != keeper:

@@ -12,6 +12,7 @@ import array
 import ctypes
 import fcntl
 import os
+import signal
 import socket
 import struct
 import sys
@@ -28,6 +29,9 @@ def main() -> None:
     if port:
         with socket.socket(fileno=os.dup(descriptor)) as control:
             hand_out(control, port)
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
+        # Python ignores them, and programs inherit that.
+        signal.signal(ignored, signal.SIG_DFL)
     os.execv(sys.argv[3], sys.argv[3:])  # noqa: S606
 
 

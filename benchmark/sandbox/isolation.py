@@ -39,28 +39,31 @@ _INSTALL_FIX = "install bubblewrap: apt install bubblewrap (dnf, pacman, apk and
 
 async def detect_isolation(*, allow_unsandboxed: bool = False) -> Isolation:
     """How programs are kept apart here, by having tried it. Refuses where they are not, unless that is allowed."""
+    if sys.platform != "linux":
+        raise SandboxError("programs are kept apart by Linux alone: elsewhere, use a Linux container, a virtual machine or WSL")
     found = await asyncio.to_thread(_detected)
     if found.level == "none" and not allow_unsandboxed:
         raise SandboxError(
-            f"programs cannot be kept apart from this machine: {how_to_fix() or 'it is no Linux'}. "
-            "--allow-unsandboxed runs them with all your rights"
+            f"programs cannot be kept apart from this machine: {how_to_fix()}. --allow-unsandboxed runs them with all your rights"
         )
     return found
+
+
+def isolation_at(level: str) -> Isolation:
+    """A level by name, with what it does not cover here; whether it works is another question."""
+    return Isolation(level=level, missing=_missing(level))
 
 
 @cache
 def _detected() -> Isolation:
     # In a thread without a loop: tried by the very code that runs commands later.
     for level in ("bubblewrap", "landlock"):
-        found = Isolation(level=level, missing=_missing(level))
-        if _possible(level) and not asyncio.run(_trial(found)):
-            return found
-    return Isolation(level="none", missing=_missing("none"))
+        if _possible(level) and not why_not(level):
+            return isolation_at(level)
+    return isolation_at("none")
 
 
 def _possible(level: str) -> bool:
-    if sys.platform != "linux":
-        return False
     return bubblewrap() is not None if level == "bubblewrap" else landlock_version() > 0
 
 
@@ -89,15 +92,13 @@ def _own_network() -> bool:
 @cache
 def landlock_version() -> int:
     """The version of the kernel's Landlock interface; 0 where there is none."""
-    if sys.platform != "linux":
-        return 0
     return max(0, int(ctypes.CDLL(None).syscall(_LANDLOCK_CREATE, None, 0, 1)))
 
 
 @cache
 def why_not(level: str) -> str:
     """What happens when a command is run at a level; empty when it works."""
-    return asyncio.run(_trial(Isolation(level=level, missing=_missing(level))))
+    return asyncio.run(_trial(isolation_at(level)))
 
 
 async def _trial(isolation: Isolation) -> str:
@@ -115,8 +116,8 @@ async def _trial(isolation: Isolation) -> str:
 
 
 def how_to_fix() -> str:
-    """What to do for the best level; empty when this machine has it, or never can."""
-    if sys.platform != "linux" or _detected().level == "bubblewrap":
+    """What to do for the best level; empty when this machine has it."""
+    if _detected().level == "bubblewrap":
         return ""
     if bubblewrap() is None:
         return _INSTALL_FIX
@@ -126,3 +127,12 @@ def how_to_fix() -> str:
     if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
         return _DOCKER_FIX
     return f"bubblewrap does not work here: {why_not('bubblewrap')}"
+
+
+def how_to_limit(isolation: Isolation) -> str:
+    """What to do for limits that are missing; empty when none is."""
+    if not {"memory", "processes"} & set(isolation.missing):
+        return ""
+    if os.getuid() == 0:
+        return "control groups are read-only here: in a container, docker run --privileged or -v /sys/fs/cgroup:/sys/fs/cgroup:rw"
+    return "control groups need a place of their own: systemd-run --user --scope -p Delegate=yes tiebreak …"

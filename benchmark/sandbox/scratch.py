@@ -26,6 +26,8 @@ class Scratch:
             self.path = Path(tempfile.mkdtemp(prefix="w-", dir=root or default_root()))
             self._lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
+            # Who removes what we leave may be in another group, and would not find ours by itself.
+            os.write(self._lock, "\n".join(map(str, cgroups.controllers().folders)).encode())
         except OSError as error:
             raise SandboxError(f"no folder to work in can be made below {root or tempfile.gettempdir()}: {error}") from error
         self.name = self.path.name
@@ -59,9 +61,11 @@ def remove_stale(root: Path | None = None) -> int:
     removed = 0
     for folder in (root or default_root()).glob("w-*"):
         if _abandoned(folder):
-            cgroups.remove_stale(folder.name)
-            remove_tree(folder)
-            removed += 1
+            places = (folder / _LOCK).read_text(encoding="utf-8").splitlines()
+            # The folder says where the groups are: it goes last, or stays for the next who looks.
+            if cgroups.remove_stale(folder.name, [Path(place) for place in places]):
+                remove_tree(folder)
+                removed += 1
     return removed
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from benchmark.core.errors import SandboxError
 from benchmark.core.task import TaskFile
+from benchmark.sandbox.scratch import remove_tree
 
 MOST_ENTRIES = 200_000
 MOST_DEPTH = 100
@@ -162,7 +163,7 @@ def lay(root: Path, files: tuple[TaskFile, ...]) -> None:
 
 
 def _clear_way(root: Path, path: str) -> None:
-    """Links and special files on the way, or in place of the file, are replaced rather than written through."""
+    """Whatever stands on the way, or in place of the file, goes: links are not written through, folders do not stop us."""
     parts = path.split("/")
     folder = os.open(root, _FOLDER)
     try:
@@ -173,7 +174,8 @@ def _clear_way(root: Path, path: str) -> None:
                 return
             last = depth == len(parts)
             if kind == stat.S_IFDIR and last:
-                raise SandboxError(f"{path!r} cannot be laid into the workspace: a folder stands in its place")
+                remove_tree(root / path)
+                return
             if kind != stat.S_IFDIR:
                 # A hard link shares its content with another name: the file is made anew.
                 os.unlink(part, dir_fd=folder)

@@ -110,7 +110,12 @@ class Workspace:
 
     async def changes(self) -> Changes:
         """What differs from the task's own files."""
-        return await asyncio.to_thread(differences, self._workspace, self._start)
+        return await asyncio.to_thread(self._differences)
+
+    def _differences(self) -> Changes:
+        # Its owner may have closed the folder itself, which would otherwise hide all that was done.
+        self._workspace.chmod(0o700)
+        return differences(self._workspace, self._start)
 
     async def verify(self, check: Check) -> Verdict:
         """Judge a copy of the folder by the check. Only trouble of ours is a `problem`."""
@@ -131,7 +136,7 @@ class Workspace:
         """What the check forbids and was done."""
         if not check.protect and check.max_files_changed is None:
             return []
-        changed = differences(self._workspace, self._start)
+        changed = self._differences()
         patterns = [glob_pattern(glob) for glob in check.protect]
         broken = [f"{path} was not to be changed" for path in changed.files if any(p.fullmatch(path) for p in patterns)]
         if check.max_files_changed is not None and changed.files_changed > check.max_files_changed:
@@ -152,6 +157,7 @@ class Workspace:
         """A copy as the check is to find it, with a home that nobody has been in."""
         helper = Path(__file__).with_name(_RUN_TESTS).read_bytes()
         own = Folders.below(folder)
+        self._workspace.chmod(0o700)
         tree.copy(
             self._workspace,
             own.workspace,

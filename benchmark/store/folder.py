@@ -48,6 +48,14 @@ def find_run(id_or_path: str, root: Path) -> Path:
     raise StoreError(f"there is no run {id_or_path!r}; {there}")
 
 
+def last_run(root: Path) -> Path:
+    """The folder of the run that was written to last."""
+    found = [path for path in root.glob(f"*/{DATABASE}") if path.stat().st_size]
+    if not found:
+        raise StoreError(f"there are no runs in {root} yet")
+    return max(found, key=lambda path: (path.stat().st_mtime_ns, path.parent.name)).parent
+
+
 def check_writable(folder: Path, trials: int) -> None:
     """Find a read-only, missing or full folder now, not after the first paid answer."""
     needed = max(_LEAST_FREE_BYTES, trials * _BYTES_PER_TRIAL)

@@ -93,6 +93,11 @@ def _encoded(data: Any) -> str:
     return _ENCODER.encode(data).decode() if data else "null"
 
 
+def safe(text: str | None) -> str | None:
+    """Text, if there is any, that SQLite takes."""
+    return None if text is None else _safe(text)
+
+
 def _optional(text: str | None, redact: Redact) -> str | None:
     return None if text is None else _safe(redact(text))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -17,8 +17,9 @@ from benchmark.core.message import Usage
 from benchmark.core.model import ModelRef
 from benchmark.core.redact import Redactor
 from benchmark.core.run import RunInfo
-from benchmark.core.trial import Trial
+from benchmark.core.trial import Outcome, Output, Score, Trial
 from benchmark.store.folder import DATABASE, check_writable, is_network_file_system, owned
+from benchmark.store.rows import safe
 from benchmark.store.schema import APPLICATION_ID, migrate
 from benchmark.store.writer import Writer
 
@@ -101,6 +102,45 @@ class Store:
         """Write the events and yield each on once it is on disk."""
         redact = Redactor.from_environment()
         return Writer(self._connection, self._models, redact, resumed=self.resumed).committed(events)
+
+    @contextlib.contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """What is changed inside is kept together, or, when an error or a kill comes between, not at all."""
+        with self._connection as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield
+
+    def outputs(self, trials: Sequence[Trial]) -> dict[str, Output]:
+        """What was answered in these trials, by trial; those that failed or were not asked are missing."""
+        places = ", ".join("?" * len(trials))
+        query = f"SELECT id, text, outcome FROM trials WHERE superseded = 0 AND outcome <> 'failed' AND id IN ({places})"
+        found = self._connection.execute(query, [trial.id for trial in trials])
+        return {row[0]: Output(text=row[1] or "", outcome=Outcome(row[2])) for row in found}
+
+    def rescore(self, judged: Sequence[tuple[Trial, Mapping[str, Score]]]) -> None:
+        """Put new scores beside the old ones; the first of the new ones is the one that ranks from now on."""
+        for trial, scores in judged:
+            kept = {**self._scores(trial), **scores}
+            primary = next(iter(scores.values()))
+            self._connection.execute(
+                "UPDATE trials SET score = ?, answer = ?, because = ?, scores = ? WHERE id = ? AND superseded = 0",
+                (primary.value, safe(primary.answer), safe(primary.because), msgspec.json.encode(kept).decode(), trial.id),
+            )
+
+    def _scores(self, trial: Trial) -> dict[str, Score]:
+        """The scores a trial has so far, by scorer."""
+        query = "SELECT scores, score, answer, because FROM trials WHERE id = ? AND superseded = 0"
+        kept, value, answer, because = self._connection.execute(query, (trial.id,)).fetchone()
+        if kept is not None:
+            return msgspec.json.decode(kept, type=dict[str, Score])
+        if value is None:
+            return {}
+        return {trial.sample.scorers[0]: Score(value=value, answer=answer, because=because or "")}
+
+    def judged_by(self, scorers: tuple[str, ...]) -> None:
+        """Note in the protocol by which scorers the results now stand."""
+        self.info = replace(self.info, protocol=replace(self.info.protocol, scorers=scorers))
+        self._connection.execute("UPDATE run SET info = ?", (msgspec.json.encode(self.info).decode(),))
 
     def _finished(self, ids: list[str], *, retry_failed: bool) -> set[str]:
         places = ", ".join("?" * len(ids))

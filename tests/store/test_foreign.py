@@ -21,7 +21,7 @@ MADE_BY_INSPECT = """
 import sys
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
-from inspect_ai.model import ModelOutput, get_model
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import includes, match
 from inspect_ai.solver import generate, solver
 
@@ -35,6 +35,8 @@ def stumbles():
 
 samples = [Sample(id=i, input=f"Say {t}", target=t) for i, t in (("right", "yes"), ("wrong", "no"), ("broken", "x"))]
 outputs = [ModelOutput.from_content("mockllm/model", "yes") for _ in range(100)]
+for output in outputs:
+    output.usage = ModelUsage(input_tokens=2, output_tokens=1, total_tokens=3)
 model = get_model("mockllm/model", custom_outputs=outputs)
 task = Task(dataset=samples, solver=[stumbles(), generate()], scorer=[match(), includes()], epochs=2, name="yesno")
 eval(task, model=model, log_dir=sys.argv[1], log_format="eval", display="none", fail_on_error=False)
@@ -83,7 +85,7 @@ def test_right_wrong_and_errored_samples_of_several_epochs_and_scorers_are_read(
     """As Inspect itself writes them today."""
     script = tmp_path / "make.py"
     script.write_text(MADE_BY_INSPECT)
-    environment = {**os.environ, "INSPECT_LOG_LEVEL": "error", "HOME": str(tmp_path)}
+    environment = {**os.environ, "INSPECT_LOG_LEVEL": "error", "HOME": str(tmp_path), "HTTPS_PROXY": "http://127.0.0.1:9"}
     command = [inspect_python(), str(script), str(tmp_path / "logs")]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=180)
     log = read_log(next((tmp_path / "logs").glob("*.eval")))

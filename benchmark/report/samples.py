@@ -1,0 +1,49 @@
+"""Single samples: those a model got wrong, and every score by sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmark.store.reader import StoreReader
+
+_WORST = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongSample:
+    """A sample a model got wrong, for looking at."""
+
+    sample: str
+    prompt: str
+    expected: str
+    answer: str
+    outcome: str
+
+
+def worst_samples(reader: StoreReader, label: str, limit: int = _WORST) -> list[WrongSample]:
+    """A few samples the model did not get right, those of its weakest categories first."""
+    rows = reader.rows(
+        "WITH own AS (SELECT t.rowid AS place, t.* FROM trials t JOIN models m ON m.model = t.model"
+        " WHERE superseded = 0 AND m.label = ? AND t.outcome <> 'failed'),"
+        " kinds AS (SELECT category, avg(coalesce(score, 0)) AS mean FROM own GROUP BY category)"
+        " SELECT own.sample, s.prompt, s.target, coalesce(own.answer, own.text, ''), own.outcome FROM own"
+        " JOIN kinds ON kinds.category = own.category JOIN samples s ON s.asked = own.asked"
+        " WHERE coalesce(own.score, 0) < 1 ORDER BY kinds.mean, own.place LIMIT ?",
+        label,
+        limit,
+    )
+    return [WrongSample(sample=r[0], prompt=r[1], expected=r[2], answer=r[3], outcome=r[4]) for r in rows]
+
+
+def scores_by_sample(reader: StoreReader, label: str, agent: str) -> dict[str, float]:
+    """A model's mean score on every sample it answered; an outcome without a score counts 0."""
+    query = (
+        "SELECT t.sample, avg(coalesce(t.score, 0)) FROM trials t JOIN models m ON m.model = t.model"
+        " WHERE t.superseded = 0 AND t.outcome <> 'failed' AND m.label = ? AND t.agent = ? GROUP BY t.sample"
+    )
+    return dict(reader.rows(query, label, agent))
+
+
+def groups_by_sample(reader: StoreReader) -> dict[str, str]:
+    """The group of every sample that has one."""
+    return dict(reader.rows("SELECT DISTINCT sample, grouped FROM samples WHERE grouped <> ''"))

@@ -1,0 +1,201 @@
+"""Commands in the sandbox: what they see, what they say, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import benchmark
+from benchmark.core.errors import FailureKind, SandboxError
+from benchmark.core.task import Task, TaskLimits
+from benchmark.core.work import Command, Isolation
+from benchmark.sandbox import cgroups, scratch
+from benchmark.sandbox.isolation import isolation_at
+from benchmark.sandbox.workspace import Workspace
+
+LEVELS = [
+    pytest.param("bubblewrap", marks=pytest.mark.needs("bubblewrap")),
+    pytest.param("landlock", marks=pytest.mark.needs("landlock")),
+]
+TASK = Task(limits=TaskLimits(memory_mb=256, processes=64, file_mb=64))
+
+
+@pytest.fixture(params=LEVELS)
+async def workspace(request, tmp_path):
+    async with Workspace.open(TASK, isolation=isolation_at(request.param), scratch=tmp_path) as opened:
+        yield opened
+
+
+async def test_input_output_and_exit_code(workspace):
+    """What goes in, what comes out, and with which code."""
+    command = Command(
+        argv=("bash", "-c", "cat; echo wrong >&2; exit 3"), stdin=b"x" * 300_000, merged=False, output_bytes=400_000
+    )
+    finished = await workspace.run(command)
+    assert (finished.code, finished.output, finished.errors) == (3, "x" * 300_000, "wrong\n")
+    assert finished.ended_by == ""
+
+
+async def test_streams_are_merged_in_order(workspace):
+    """Standard error goes where standard output goes, unless told otherwise."""
+    finished = await workspace.run(Command(argv=("sh", "-c", "echo 1; echo 2 >&2; echo 3")))
+    assert (finished.output, finished.errors) == ("1\n2\n3\n", "")
+
+
+async def test_a_program_that_does_not_exist_is_the_commands_fault(workspace):
+    """As a shell would say it."""
+    finished = await workspace.run(Command(argv=("no-such-program",)))
+    assert finished.code == 127
+    assert "not found" in finished.output
+
+
+async def test_a_signal_is_named(workspace):
+    """With the code a shell gives."""
+    finished = await workspace.run(Command(argv=("bash", "-c", "kill -SEGV $$")))
+    assert (finished.code, finished.ended_by) == (139, "SIGSEGV")
+
+
+async def test_processor_time_ends_a_program(workspace):
+    """Before the clock on the wall does."""
+    finished = await workspace.run(Command(argv=("bash", "-c", "while :; do :; done"), cpu_s=1, timeout_s=60))
+    assert (finished.code, finished.ended_by) == (None, "cpu")
+
+
+async def test_the_environment_is_empty_but_for_the_sandboxes_own(workspace, monkeypatch):
+    """Nothing of ours; what the command adds."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    finished = await workspace.run(Command(argv=("env",), env={"GIVEN": "yes"}))
+    assert "GIVEN=yes" in finished.output
+    assert "secret" not in finished.output
+    assert f"HOME={workspace.home}" in finished.output
+
+
+async def test_a_cancelled_command_leaves_nothing_running(workspace):
+    """Cancelling the one who waits ends the whole tree."""
+    tag = os.urandom(8).hex()
+    script = "setsid sleep 600 & trap '' TERM; sleep 600"
+    running = asyncio.create_task(workspace.run(Command(argv=("bash", "-c", script), env={"TAG": tag})))
+    await until(lambda: len(tagged(tag)) >= 2)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert tagged(tag) == []
+
+
+async def test_many_commands_at_once(workspace):
+    """Each gets its own answer."""
+    said = await asyncio.gather(*(workspace.run(Command(argv=("echo", str(n)))) for n in range(12)))
+    assert [finished.output for finished in said] == [f"{n}\n" for n in range(12)]
+
+
+async def test_a_flood_costs_no_memory(workspace):
+    """The beginning and the end are kept, and the program is not waited for in vain."""
+    command = Command(
+        argv=("bash", "-c", "echo first; head -c 100M /dev/zero | tr '\\0' 'x'; echo; echo last"), output_bytes=1000
+    )
+    finished = await workspace.run(command)
+    assert finished.output.startswith("first\n")
+    assert finished.output.endswith("\nlast\n")
+    assert len(finished.output) < 1100
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_killing_us_kills_everything_inside(level, tmp_path):
+    """Even `kill -9`; the next start removes the folder and the control groups that are left."""
+    tag = os.urandom(8).hex()
+    code = f"""
+import asyncio, pathlib
+from benchmark.core.task import Task
+from benchmark.core.work import Command
+from benchmark.sandbox.isolation import isolation_at
+from benchmark.sandbox.workspace import Workspace
+async def main():
+    async with Workspace.open(Task(), isolation=isolation_at({level!r}), scratch=pathlib.Path({str(tmp_path)!r})) as w:
+        await w.run(Command(argv=("bash", "-c", "setsid sleep 600 & trap '' TERM; sleep 600"), env={{"TAG": {tag!r}}}))
+asyncio.run(main())
+"""
+    ours = subprocess.Popen([sys.executable, "-c", code], cwd=Path(benchmark.__file__).parent.parent)
+    try:
+        wait_for(lambda: len(tagged(tag)) >= 2)
+    finally:
+        ours.send_signal(signal.SIGKILL)
+        ours.wait()
+    wait_for(lambda: tagged(tag) == [])
+    [left] = tmp_path.iterdir()
+    assert scratch.remove_stale(tmp_path) == 1
+    assert list(tmp_path.iterdir()) == []
+    wait_for(lambda: not any(list(folder.glob(f"*{left.name}*")) for folder in cgroups.controllers().folders))
+
+
+def test_a_workspace_in_use_is_not_stale(tmp_path):
+    """Only the lock of a dead owner is free."""
+    scratch.Scratch(tmp_path)
+    code = f"import pathlib; from benchmark.sandbox import scratch; print(scratch.remove_stale(pathlib.Path({str(tmp_path)!r})))"
+    root = Path(benchmark.__file__).parent.parent
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout == "0\n"
+
+
+@pytest.mark.needs("bubblewrap")
+async def test_what_was_never_begun_is_our_trouble(tmp_path):
+    """A sandbox that cannot be built is no failure of the program."""
+    async with Workspace.open(TASK, isolation=isolation_at("bubblewrap"), scratch=tmp_path) as workspace:
+        with pytest.raises(SandboxError, match="no folder of this machine") as raised:
+            await workspace.run(Command(argv=("true",), readable=("/no/such/folder",)))
+        assert raised.value.kind is FailureKind.SANDBOX
+        with pytest.raises(SandboxError, match="every attempt"):
+            await workspace.run(Command(argv=("true",), readable=(str(tmp_path),)))
+        with pytest.raises(SandboxError, match="without one"):
+            await workspace.run(Command(argv=("true",), gateway=True))
+
+
+async def test_readable_folders_can_be_read_and_not_written(workspace, tmp_path_factory):
+    """An agent's own installation."""
+    folder = tmp_path_factory.mktemp("installed")
+    (folder / "agent").write_text("installed")
+    script = f"cat {folder}/agent; echo hacked > {folder}/agent"
+    finished = await workspace.run(Command(argv=("bash", "-c", script), readable=(str(folder),)))
+    assert "installed" in finished.output
+    assert (folder / "agent").read_text() == "installed"
+
+
+async def test_without_isolation_the_tree_is_still_ended(tmp_path):
+    """The level that has to be allowed."""
+    tag = os.urandom(8).hex()
+    async with Workspace.open(TASK, isolation=Isolation(level="none", missing=("network",)), scratch=tmp_path) as workspace:
+        script = "setsid sleep 600 & disown; echo $PWD"
+        finished = await workspace.run(Command(argv=("bash", "-c", script), env={"TAG": tag}))
+        assert finished.output == f"{workspace.path}\n"
+    assert tagged(tag) == []
+
+
+def tagged(tag):
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"TAG={tag}".encode() in (process / "environ").read_bytes():
+                found.append(process.name)
+        except OSError:
+            continue
+    return found
+
+
+async def until(condition, most_s=20):
+    end = time.monotonic() + most_s
+    while not condition():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.02)
+
+
+def wait_for(condition, most_s=20):
+    end = time.monotonic() + most_s
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)

@@ -1,0 +1,170 @@
+"""Runs made up without asking anyone: planted scores, prices and times, through the real store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmark.core.errors import FailureKind
+from benchmark.core.events import Event, ModelFinished, ModelState, TrialFinished
+from benchmark.core.message import Usage, user
+from benchmark.core.model import ModelRef
+from benchmark.core.run import Protocol, RunInfo
+from benchmark.core.sample import Sample
+from benchmark.core.trial import Failure, Outcome, Output, Score, Timing, Trial, TrialResult, trial_id
+from benchmark.report.summary import Summary, summarise
+from benchmark.store.reader import StoreReader
+from benchmark.store.store import Store
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FAILED = {kind.value: kind for kind in FailureKind}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entrant:
+    """A model with what is planted for it: for each trial a score, an outcome without one, or a failure's kind."""
+
+    label: str
+    planted: Sequence[float | str]
+    """Repeat by repeat, each in the order of the samples."""
+    cost_usd: float | None = 0.001
+    seconds: Sequence[float] | float = 0.5
+    reference: bool = False
+    agent: str = "direct"
+    settings: dict[str, Any] = field(default_factory=dict)
+    state: ModelState = ModelState.FINISHED
+
+    @property
+    def ref(self) -> ModelRef:
+        """The model."""
+        return ModelRef(provider="made", name=self.label, label=self.label, reference=self.reference, settings=self.settings)
+
+
+def samples(count: int, *, groups: Sequence[str] = (), categories: Sequence[str] = ()) -> list[Sample]:
+    """So many samples."""
+    return [
+        Sample(
+            id=f"s{i:05}",
+            messages=(user(f"Question {i}?"),),
+            targets=(f"answer {i}",),
+            group=groups[i] if groups else "",
+            category=categories[i] if categories else "",
+        )
+        for i in range(count)
+    ]
+
+
+def described(entrants: Sequence[Entrant], count: int, *, repeats: int = 1, run_id: str = "run_made", **protocol: Any) -> RunInfo:
+    """What the store keeps about such a run."""
+    agents = list(dict.fromkeys(entrant.agent for entrant in entrants))
+    kept: dict[str, Any] = {
+        "dataset": "made",
+        "dataset_digest": "00",
+        "template_digest": "00",
+        "scorers": ("match/1",),
+        "agent": ",".join(agents),
+        "limit": None,
+        "repeats": repeats,
+        "seed": 0,
+    }
+    models = tuple({entrant.label: entrant.ref for entrant in entrants}.values())
+    return RunInfo(
+        run_id=run_id,
+        created_at=NOW,
+        command="tiebreak run",
+        protocol=Protocol(**{**kept, **protocol}),
+        models=models,
+        planned=count * repeats * len(agents),
+        made_with="a test",
+    )
+
+
+class Trials:
+    """The trials of the same models and samples, made once and used for many runs."""
+
+    def __init__(self, chosen: Sequence[Sample]) -> None:
+        self.samples = chosen
+        self._asked = [sample.asked_digest for sample in chosen]
+        self._made: dict[tuple[str, str, int], list[Trial]] = {}
+
+    def of(self, entrant: Entrant, repeat: int) -> list[Trial]:
+        """A model's trials of one repeat."""
+        key = entrant.label, entrant.agent, repeat
+        if key not in self._made:
+            ref, digest = entrant.ref, entrant.ref.digest
+            self._made[key] = [
+                Trial(
+                    sample=sample,
+                    model=ref,
+                    agent=entrant.agent,
+                    repeat=repeat,
+                    asked=asked,
+                    id=trial_id(asked, digest, entrant.agent, repeat),
+                )
+                for sample, asked in zip(self.samples, self._asked, strict=True)
+            ]
+        return self._made[key]
+
+
+def result_of(trial: Trial, planted: float | str, cost_usd: float | None, seconds: float) -> TrialResult:
+    """A trial that ended as planted."""
+    if isinstance(planted, str) and planted in FAILED:
+        failure = Failure(kind=FAILED[planted], message=f"planted {planted}", at=NOW, attempts=1)
+        return TrialResult(trial=trial, outcome=Outcome.FAILED, failure=failure, finished_at=NOW)
+    usage = Usage(input_tokens=20, output_tokens=10, cost_usd=cost_usd)
+    if isinstance(planted, str):
+        output = Output(text="", outcome=Outcome(planted), usage=usage, timing=Timing(model_s=seconds))
+        return TrialResult(trial=trial, outcome=output.outcome, output=output, finished_at=NOW)
+    output = Output(text=f"said {planted:g}", usage=usage, timing=Timing(model_s=seconds))
+    scores = {"match": Score(value=float(planted), answer="said", because="planted")}
+    return TrialResult(trial=trial, outcome=Outcome.ANSWERED, output=output, scores=scores, finished_at=NOW)
+
+
+def events_of(entrants: Iterable[Entrant], trials: Trials) -> list[Event]:
+    """Everything that happens in the run; a model with fewer planted than trials is not asked the rest."""
+    found: list[Event] = []
+    count = len(trials.samples)
+    for entrant in entrants:
+        for place, planted in enumerate(entrant.planted):
+            seconds = entrant.seconds if isinstance(entrant.seconds, int | float) else entrant.seconds[place]
+            trial = trials.of(entrant, place // count)[place % count]
+            found.append(TrialFinished(result_of(trial, planted, entrant.cost_usd, float(seconds))))
+        done = len(entrant.planted)
+        found.append(ModelFinished(model=entrant.label, state=entrant.state, message="", seconds=1.0, done=done))
+    return found
+
+
+def write_run(
+    folder: Path,
+    entrants: Sequence[Entrant],
+    trials: Trials | int,
+    *,
+    repeats: int = 1,
+    run_id: str = "run_made",
+    **protocol: Any,
+) -> Path:
+    """Write a run with the store's own writer."""
+    made = trials if isinstance(trials, Trials) else Trials(samples(trials))
+
+    async def events() -> AsyncIterator[Event]:
+        for event in events_of(entrants, made):
+            yield event
+
+    async def write(store: Store) -> None:
+        async for _ in store.committed(events()):
+            pass
+
+    info = described(entrants, len(made.samples), repeats=repeats, run_id=run_id, **protocol)
+    with Store.open(folder, info) as store:
+        asyncio.run(write(store))
+    return folder
+
+
+def summary_of(folder: Path) -> Summary:
+    """The run's summary."""
+    with StoreReader(folder) as reader:
+        return summarise(reader)
