@@ -125,6 +125,19 @@ def load_config(path: Path | None = None) -> Config:
     return _in_our_words(found, parsed, lines, warnings)
 
 
+def read_mapping(path: Path) -> Mapping[str, str]:
+    """A YAML file of names and what they stand for."""
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path}")
+    data, lines = _read_yaml(path)
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}, line 1: a mapping is needed, as in `question: input`")
+    for key, value in data.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise ConfigError(f"{path}, line {lines.get((key,), 1)}: {key}: a name is needed (it is {value!r})")
+    return data
+
+
 def current_catalog() -> Catalog:
     """Every model that can be named here and now."""
     return load_config().catalog(detect=True)

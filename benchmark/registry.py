@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
+import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -16,9 +18,10 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, cast
 
-from benchmark.core.errors import AmbiguousModel, MissingKey, ModelError, UnknownModel, UsageError
+from benchmark.core.errors import AmbiguousModel, DatasetError, MissingKey, ModelError, UnknownModel, UsageError
 from benchmark.core.model import ModelRef
 from benchmark.core.protocols import Agent, Dataset, Provider, Scorer
+from benchmark.core.run import Source
 
 PLUGINS: Mapping[str, Mapping[str, str]] = {
     "providers": {
@@ -33,6 +36,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     },
     "agents": {
         "direct": "benchmark.agents.direct:Direct",
+        "likelihood": "benchmark.agents.likelihood:Likelihood",
         "builtin": "benchmark.agents.builtin:Builtin",
         "nothing": "benchmark.agents.controls:Nothing",
         "solution": "benchmark.agents.controls:Solved",
@@ -42,12 +46,36 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "match": "benchmark.scorers.match:Match",
         "numeric": "benchmark.scorers.numeric:Numeric",
         "keywords": "benchmark.scorers.keywords:Keywords",
+        "exact": "benchmark.scorers.texts:Exact",
+        "includes": "benchmark.scorers.texts:Includes",
+        "regex": "benchmark.scorers.texts:Regex",
+        "f1": "benchmark.scorers.texts:F1",
+        "bleu": "benchmark.scorers.overlap:Bleu",
+        "rouge": "benchmark.scorers.overlap:Rouge",
+        "truthful": "benchmark.scorers.overlap:Truthful",
+        "json_schema": "benchmark.scorers.schema:JsonSchema",
+        "ifeval": "benchmark.scorers.ifeval:IfEval",
+        "gsm8k": "benchmark.scorers.reference:Gsm8k",
+        "bbh": "benchmark.scorers.reference:Bbh",
+        "likelihood": "benchmark.scorers.likelihood:Likelihood",
+        "judge": "benchmark.scorers.judge:Judge",
+        "code": "benchmark.scorers.code:Code",
         "check": "benchmark.scorers.checks:Checked",
     },
     "datasets": {
         "truthfulness": "benchmark.datasets.shipped:truthfulness",
         "truthfulness:open": "benchmark.datasets.shipped:truthfulness_open",
         "warmup": "benchmark.datasets.shipped:warmup",
+        "fresh": "benchmark.datasets.fresh:fresh",
+        "truthfulqa": "benchmark.datasets.public:truthfulqa",
+        "mmlu": "benchmark.datasets.public:mmlu",
+        "arc": "benchmark.datasets.public:arc",
+        "hellaswag": "benchmark.datasets.public:hellaswag",
+        "gsm8k": "benchmark.datasets.public:gsm8k",
+        "humaneval": "benchmark.datasets.public:humaneval",
+        "mbpp": "benchmark.datasets.public:mbpp",
+        "ifeval": "benchmark.datasets.public:ifeval",
+        "bbh": "benchmark.datasets.public:bbh",
     },
 }
 
@@ -140,18 +168,51 @@ def make_agent(name: str) -> Agent:
 
 
 def make_scorer(name: str) -> Scorer:
-    """A scorer ready to judge."""
-    return cast(Scorer, plugin("scorers", name)())
+    """A scorer ready to judge: `name`, `name:option`, or `module:function` for one of the user's own."""
+    family, _, option = name.partition(":")
+    if not option or family not in names("scorers"):
+        found = plugin("scorers", name)
+        if inspect.isclass(found):
+            return cast(Scorer, found())
+        return cast(Scorer, plugin("scorers", "benchmark.scorers.function:Function")(found))
+    found = plugin("scorers", family)
+    if not inspect.signature(found).parameters:
+        raise UsageError(f"the scorer {family!r} takes nothing behind a colon ({name!r})")
+    return cast(Scorer, found(option))
 
 
-def load_dataset(name: str) -> Dataset:
-    """A registered dataset by name, or a file by path."""
-    if name in PLUGINS["datasets"] or name in _joined("datasets"):
-        return cast(Dataset, plugin("datasets", name)())
+def load_dataset(name: str, source: Source | None = None) -> Dataset:
+    """A registered dataset by name or `name:variant`, one of the hub (`hf:owner/name`), or a file or folder by path."""
+    source = source or Source()
     if name.startswith("tasks:"):
         return cast(Dataset, importlib.import_module("benchmark.datasets.tasks").load(name))
+    family, _, variant = name.partition(":")
+    for registered, rest in ((name, ""), (family, variant)):
+        if registered in PLUGINS["datasets"] or registered in _joined("datasets"):
+            return _made(plugin("datasets", registered), registered, rest, source)
+    if family == "hf":
+        hub = importlib.import_module("benchmark.datasets.hub")
+        return cast(Dataset, hub.load(name, source))
+    if variant.isidentifier() and re.fullmatch(r"[\w.]+", family) and importlib.util.find_spec(family.partition(".")[0]):
+        return _made(plugin("datasets", name), name, "", source)
     files = importlib.import_module("benchmark.datasets.files")
-    return cast(Dataset, files.load(name, known=tuple(names("datasets"))))
+    return cast(Dataset, files.load(name, known=tuple(names("datasets")), source=source))
+
+
+def _made(factory: Any, name: str, variant: str, source: Source) -> Dataset:
+    """The dataset a factory makes, told only what it can be told."""
+    takes = inspect.signature(factory).parameters
+    if variant and "variant" not in takes:
+        raise DatasetError(f"there is no dataset {name + ':' + variant!r}{did_you_mean(f'{name}:{variant}', names('datasets'))}")
+    if (source.path or source.fields) and "source" not in takes:
+        raise DatasetError(f"the dataset {name!r} is complete as it is: --data and --field are for others")
+    told = {"variant": variant, "source": source}
+    return cast(Dataset, factory(**{key: value for key, value in told.items() if key in takes}))
+
+
+def audit_dataset(dataset: Dataset) -> Any:
+    """What a look at every sample of a dataset finds."""
+    return importlib.import_module("benchmark.datasets.audit").audit(dataset)
 
 
 def spelled_tasks(paths: Iterable[str]) -> str:

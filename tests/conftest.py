@@ -16,7 +16,18 @@ from support.server import FakeServer
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 
-_SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+_SHARED_DATA = Path(os.environ.get("TEST_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+
+
+def _has_punkt() -> bool:
+    """Whether nltk would find its sentence data; importing nltk just to ask takes seconds."""
+    places = [*os.environ.get("NLTK_DATA", "").split(os.pathsep), str(Path.home() / "nltk_data"), "/usr/share/nltk_data"]
+    return any((Path(place) / "tokenizers" / "punkt_tab" / "english").is_dir() for place in places if place)
+
+
+def inspect_python() -> str:
+    """The interpreter of the environment Inspect is installed in, apart from ours."""
+    return os.environ.get("INSPECT_PYTHON", ".inspect/bin/python")
 
 
 def _landlock() -> bool:
@@ -34,6 +45,8 @@ COMPONENTS: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "data": _SHARED_DATA.is_dir,
     "node": lambda: shutil.which("node") is not None,
+    "punkt": _has_punkt,
+    "inspect": lambda: Path(inspect_python()).is_file(),
 }
 """What a test may need beyond the locked packages, and how to tell that it is there."""
 

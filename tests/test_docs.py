@@ -66,9 +66,12 @@ def test_every_link_and_file_in_the_documents_exists(path: Path) -> None:
         assert (ROOT / name).exists(), name
 
 
-def test_every_scorer_and_failure_kind_is_explained() -> None:
+def test_every_registered_name_and_failure_kind_is_explained() -> None:
     concepts = (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8")
-    assert all(f"`{name}`" in concepts for name in names("scorers"))
+    scorers = (ROOT / "docs" / "scorers.md").read_text(encoding="utf-8")
+    datasets = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
+    assert [name for name in names("scorers") if f"`{name}`" not in scorers] == []
+    assert [name for name in names("datasets") if f"`{name}`" not in datasets] == []
     assert all(f"`{kind}`" in concepts for kind in FailureKind)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmark.core.message import Finish, Reply
 from benchmark.core.protocols import Context
 from benchmark.core.sample import Sample
+from benchmark.core.text import answer_text
 from benchmark.core.trial import Outcome, Output
 
 _OUTCOMES = {
@@ -20,11 +21,24 @@ class Direct:
     async def run(self, sample: Sample, context: Context) -> Output:
         """Ask once."""
         reply = await context.ask(sample.messages)
-        return Output(text=reply.text, thinking=reply.thinking, outcome=_outcome(reply))
+        text = until(reply.text, sample.stop) if sample.stop else reply.text
+        return Output(text=text, thinking=reply.thinking, outcome=_outcome(reply, text))
 
 
-def _outcome(reply: Reply) -> Outcome:
+def until(text: str, stops: tuple[str, ...]) -> str:
+    """The text up to the first stop in its answer; not every server can be told where to stop."""
+    said = answer_text(text)
+    ends = [place for stop in stops if (place := said.find(stop)) >= 0]
+    if not ends or not text.endswith(said):
+        return text
+    return text[: len(text) - len(said) + min(ends)]
+
+
+def _outcome(reply: Reply, text: str) -> Outcome:
     outcome = _OUTCOMES.get(reply.finish, Outcome.ANSWERED)
-    if outcome is Outcome.ANSWERED and not reply.text.strip():
+    if outcome is Outcome.CUT_OFF and len(text) < len(reply.text):
+        # It went on past its stop: the length limit cut nothing that counts.
+        outcome = Outcome.ANSWERED
+    if outcome is Outcome.ANSWERED and not text.strip():
         return Outcome.EMPTY
     return outcome

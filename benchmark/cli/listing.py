@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -55,9 +56,14 @@ def _model_row(name: str, catalog: Catalog) -> tuple[str, ...]:
 def _datasets() -> _Rows:
     rows: list[tuple[str, ...]] = []
     for name in names("datasets"):
+        factory = plugin("datasets", name)
+        if "source" in inspect.signature(factory).parameters:
+            rows.append((name, "", "", f"{_first_line(factory)} From --data PATH or the hub."))
+            continue
         dataset = load_dataset(name)
         rows.append((name, f"{len(dataset):,}", ", ".join(dataset.scorers), dataset.about))
-    rows.append(("FILE.jsonl, FILE.csv", "", "", "your own: rows of input, target and, for multiple choice, choices"))
+    rows.append(("FILE or FOLDER", "", "", "your own: rows of input, target and, for multiple choice, choices"))
+    rows.append(("hf:owner/name", "", "", "any dataset of the hub with such rows; --field names its columns"))
     return ("Dataset", "Samples", "Scored by", "What it is"), rows
 
 

@@ -12,7 +12,15 @@ import click
 
 from benchmark import __version__
 from benchmark.cli import exits
-from benchmark.cli.options import batch_options, model_options, pace_options, run_options, setting_options, work_options
+from benchmark.cli.options import (
+    asking_options,
+    batch_options,
+    model_options,
+    pace_options,
+    run_options,
+    setting_options,
+    work_options,
+)
 from benchmark.core.errors import BenchmarkError
 
 
@@ -41,6 +49,7 @@ def tiebreak() -> None:
 @tiebreak.command()
 @model_options
 @run_options
+@asking_options
 @pace_options
 @setting_options
 def run(**flags: Any) -> int:
@@ -124,6 +133,34 @@ def listing(what: str, config: Path | None) -> int:
     from benchmark.cli.listing import show_list
 
     return show_list(what, config)
+
+
+@tiebreak.command("import", short_help="Read results of Inspect or lm-eval into runs of ours.")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--output", type=click.Path(path_type=Path), help="Folder for the run.")
+def importing(paths: tuple[Path, ...], output: Path | None) -> int:
+    """Read Inspect logs (.eval) and lm-eval samples (samples_*.jsonl), or folders of them, into runs of ours.
+
+    Scores are kept as they were recorded. Logs of one task become one run, its models side by side.
+    """
+    from benchmark.cli.importing import import_logs
+
+    return import_logs(paths, output)
+
+
+@tiebreak.command(short_help="Look a dataset over before it is asked.")
+@click.argument("dataset")
+@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="A local copy of a registered dataset.")
+@click.option("--field", multiple=True, metavar="COLUMN=FIELD", help="A column of your file and what it is to us.")
+def audit(dataset: str, data: Path | None, field: tuple[str, ...]) -> int:
+    """Look DATASET over: duplicates, answers that give themselves away, and what guessing would score.
+
+    Exit codes: 0 nothing was found, 1 it cannot be read, 3 something was found.
+    """
+    from benchmark.cli.asking import Asking
+    from benchmark.cli.audit import show_audit
+
+    return show_audit(dataset, Asking(data=data, field=field))
 
 
 @tiebreak.command(short_help="Write a run's files anew from its store, and show the result.")

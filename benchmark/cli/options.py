@@ -95,7 +95,7 @@ def pace_options(command: Command) -> Command:
 def run_options(command: Command) -> Command:
     """What is asked and what becomes of it."""
     options = (
-        click.option("--dataset", metavar="NAME", help="A registered dataset, or a .jsonl or .csv file."),
+        click.option("--dataset", metavar="NAME", help="A registered dataset, a file or folder of yours, or hf:owner/name."),
         click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only N samples, spread over categories."),
         click.option("--repeats", type=click.IntRange(min=1), default=None, metavar="K", help="Ask every sample K times."),
         click.option("--output", type=click.Path(path_type=Path), help="Folder for the results, or a .csv file."),
@@ -122,6 +122,26 @@ def run_options(command: Command) -> Command:
         click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on standard output."),
         click.option("--markdown", is_flag=True, help="The comparison as a Markdown table."),
         click.option("--quiet", is_flag=True, help="No progress, only the result."),
+    )
+    return _apply(command, options)
+
+
+def asking_options(command: Command) -> Command:
+    """How the questions are read, put and judged."""
+    path = click.Path(path_type=Path)
+    options = (
+        click.option("--data", type=path, metavar="PATH", help="A local copy of a registered dataset: its file or folder."),
+        click.option("--field", multiple=True, metavar="COLUMN=FIELD", help="A column of your file and what it is to us."),
+        click.option("--map", type=path, metavar="FILE", help="The same for many columns, as YAML."),
+        click.option("--shots", type=click.IntRange(0, 100), metavar="N", help="Worked examples before each question."),
+        click.option("--likelihood", is_flag=True, help="Compare choices by their likelihood; local models only."),
+        click.option("--system", metavar="TEXT", help="A system prompt, or a file that holds one."),
+        click.option("--template", metavar="TEXT", help="Words around {question} and {choices}, or a file of them."),
+        click.option("--cot", is_flag=True, help="Have the models reason first, then state their answer."),
+        click.option("--stop", multiple=True, metavar="TEXT", help="End answers here; may be given several times."),
+        click.option("--scorer", multiple=True, metavar="NAME", help="Judge by this instead; the first given ranks."),
+        click.option("--judge", metavar="MODEL", help="The model that judges, where the scorer is one that asks."),
+        click.option("--force", is_flag=True, help="Let a contestant, or one of its kin, be the judge."),
     )
     return _apply(command, options)
 

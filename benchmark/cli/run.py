@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from benchmark.cli import exits
+from benchmark.cli.asking import Asking, check_likelihood, with_judge
 from benchmark.cli.choose import Check, Choice, check_models, needs_detection, problems, with_settings
 from benchmark.cli.console import Console, counted, invoked_as
 from benchmark.cli.progress import JsonLines, Live, Plain, Silent, View
@@ -37,7 +38,7 @@ from benchmark.pipeline import (
     write_reports,
 )
 from benchmark.prices import with_price
-from benchmark.registry import Catalog, check_settings
+from benchmark.registry import Catalog, audit_dataset, check_settings, names
 from benchmark.report.baseline import Baseline, baseline_of, read_baseline
 from benchmark.report.caveats import unequal_settings
 from benchmark.report.changes import Change, changes, check_held_against
@@ -107,11 +108,28 @@ class Flags:
     as_json: bool = False
     markdown: bool = False
     quiet: bool = False
+    data: Path | None = None
+    field: tuple[str, ...] = ()
+    map: Path | None = None
+    shots: int | None = None
+    likelihood: bool = False
+    system: str | None = None
+    template: str | None = None
+    cot: bool = False
+    stop: tuple[str, ...] = ()
+    scorer: tuple[str, ...] = ()
+    judge: str | None = None
+    force: bool = False
 
     @property
     def choice(self) -> Choice:
         """The flags that name models."""
         return Choice(**{f.name: getattr(self, f.name) for f in fields(Choice)})
+
+    @property
+    def asking(self) -> Asking:
+        """The flags about the questions."""
+        return Asking(**{f.name: getattr(self, f.name) for f in fields(Asking)})
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -133,6 +151,8 @@ def run_with(flags: Flags) -> int:
     if spec is None:
         return exits.FAILED
     plan = make_plan(spec)
+    if not flags.quiet and not flags.as_json and not flags.resume:
+        _note_findings(plan, console)
     baseline = read_baseline(flags.baseline, results_root()) if flags.baseline else None
     if baseline is not None:
         check_held_against(baseline, plan.protocol, [m.label for m in spec.models if not m.reference])
@@ -152,15 +172,22 @@ def run_with(flags: Flags) -> int:
 def _new_spec(flags: Flags, console: Console) -> RunSpec | None:
     """The run the flags describe; None when a model cannot be used, which was then said."""
     if not flags.dataset:
-        raise UsageError("no dataset was named: --dataset truthfulness, or a .jsonl or .csv file of yours")
+        raise UsageError("no dataset was named: --dataset truthfulness, or a file of yours")
     models = checked_models(flags, console)
     if models is None:
         return None
-    return paced(
+    asking = flags.asking
+    if flags.likelihood:
+        check_likelihood(models)
+    spec = paced(
         RunSpec(
             models=models,
             dataset=_dataset_name(flags.dataset),
             results_dir=Path(),
+            source=asking.source,
+            prompting=asking.prompting,
+            scorers=flags.scorer,
+            agents=("likelihood",) if flags.likelihood else ("direct",),
             limit=flags.limit,
             repeats=flags.repeats or 1,
             seed=flags.seed or 0,
@@ -168,6 +195,7 @@ def _new_spec(flags: Flags, console: Console) -> RunSpec | None:
         ),
         flags,
     )
+    return with_judge(spec, asking, load_config(flags.config))
 
 
 def _resumed_spec(flags: Flags, console: Console) -> RunSpec | None:
@@ -187,6 +215,10 @@ def _resumed_spec(flags: Flags, console: Console) -> RunSpec | None:
         dataset=_dataset_name(flags.dataset) if flags.dataset else protocol.dataset,
         results_dir=folder,
         agents=protocol.agents,
+        source=protocol.source,
+        prompting=protocol.prompting,
+        scorers=protocol.chosen_scorers,
+        judge=protocol.judge,
         limit=flags.limit or protocol.limit,
         repeats=flags.repeats or protocol.repeats,
         seed=protocol.seed if flags.seed is None else flags.seed,
@@ -269,7 +301,7 @@ def _caveat_unequal_settings(models: tuple[ModelRef, ...], console: Console) -> 
 def _dataset_name(name: str) -> str:
     """A file is remembered by its full path, so that the run can be resumed from anywhere."""
     path = Path(name).expanduser()
-    return str(path.resolve()) if path.is_file() else name
+    return str(path.resolve()) if path.exists() and name not in names("datasets") else name
 
 
 def folder_for(flags: Flags, kind: str = "run") -> Path:
@@ -306,6 +338,17 @@ def _parts(expected: Estimate) -> str:
     known = [f"{label} ${dollars:.2f}" for label, dollars in expected.dollars.items()]
     parts = (known if len(known) > 1 else []) + [f"{label} unknown" for label in expected.unknown]
     return f" ({', '.join(parts)})" if parts else ""
+
+
+def _note_findings(plan: Plan, console: Console) -> None:
+    """Say how the questions are put, since when they are public, and what an audit has against them."""
+    protocol = plan.protocol
+    if protocol.form:
+        console.line(f"Protocol: {protocol.form}", style="dim")
+    if protocol.public_since:
+        console.line(f"Public since {protocol.public_since}: models may have learned the answers.", style="dim")
+    for finding in audit_dataset(plan.dataset).findings:
+        console.line(f"Note: {finding.message} (see tiebreak audit).", style="yellow")
 
 
 def are_ready(plan: Plan, flags: Flags, console: Console) -> bool:
@@ -405,7 +448,7 @@ def _show_plan(plan: Plan, console: Console) -> int:
     """What would be asked, without asking it."""
     spec, samples = plan.spec, len(plan.order)
     total = plan.trials_per_model * len(spec.models)
-    console.line(f"Dataset {spec.dataset}: {counted(samples, 'sample')}, scored by {', '.join(plan.dataset.scorers)}")
+    console.line(f"Dataset {spec.dataset}: {counted(samples, 'sample')}, scored by {', '.join(plan.scorers)}")
     parts = (counted(len(spec.models), "model"), counted(samples, "sample"), counted(spec.repeats, "repeat"))
     console.line(f"{' × '.join(parts)} = {counted(total, 'trial')}")
     console.line("The first would be asked:\n")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -31,3 +32,17 @@ def shuffled_range(count: int, *texts: str) -> list[int]:
     """The numbers below count in an order that looks random but depends on the texts alone."""
     data = b"".join([hashlib.blake2b(ascii((block, *texts)).encode(), digest_size=64).digest() for block in range(0, count, 8)])
     return sorted(range(count), key=lambda i: data[8 * i : 8 * i + 8])
+
+
+def positions_by(keys: Sequence[int], *, bits: int = 64) -> Iterator[int]:
+    """Positions in the order of their keys, equal keys in their own order; keys are spread over `bits` bits.
+
+    Sorted a part at a time: a list of a million Python numbers would weigh more than the run it is for.
+    """
+    parts = [array("Q") for _ in range(256)]
+    shift = bits - 8
+    for position, key in enumerate(keys):
+        parts[key >> shift].append(position)
+    for number, part in enumerate(parts):
+        yield from sorted(part, key=keys.__getitem__)
+        parts[number] = array("Q")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from benchmark.core.events import Event
-from benchmark.core.message import Message, Reply, Tool
+from benchmark.core.message import Likelihood, Message, Reply, Tool
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Output, Score
-from benchmark.core.work import Gateway, Verdict, Workspace
+from benchmark.core.work import Finished, Gateway, Verdict, Workspace
 
 Watcher = Callable[[Event], None]
 """Is told what happened, once it is on disk."""
@@ -84,6 +84,18 @@ class Context(Protocol):
 
     async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Reply:
         """Call the trial's model: within its limits, with retries, metered."""
+        ...
+
+    async def likelihood(self, messages: Sequence[Message], continuation: str) -> Likelihood:
+        """How likely the trial's model finds a continuation as its answer to the messages."""
+        ...
+
+    async def judge(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:
+        """Call the model that judges, asking for an answer of this schema; metered apart from the trial."""
+        ...
+
+    async def run_code(self, code: str, *, timeout_s: float = 10.0) -> Finished:
+        """Run a Python program apart from the machine; raises SandboxError where that cannot be done safely."""
         ...
 
     async def review(self, said: str) -> str | None:

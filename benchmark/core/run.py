@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +24,32 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a dataset's rows are and how they are read."""
+
+    path: str = ""
+    """A local copy of a registered dataset: its file or folder."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Columns of the file and what they are in our words."""
+    shots: int | None = None
+    """Worked examples before each question; None: as many as the dataset's protocol has."""
+    likelihood: bool = False
+    """Choices are compared by their likelihood instead of being asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompting:
+    """The words around a question."""
+
+    system: str = ""
+    template: str = ""
+    """With {question} and, where there are choices, {choices} and {letters}."""
+    cot: bool = False
+    """Reason first, then state the answer on a line of its own."""
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkSettings:
     """How coding tasks are worked on."""
 
@@ -41,6 +68,12 @@ class RunSpec:
     models: tuple[ModelRef, ...]
     dataset: str
     results_dir: Path
+    source: Source = field(default_factory=Source)
+    prompting: Prompting = field(default_factory=Prompting)
+    scorers: tuple[str, ...] = ()
+    """Instead of the samples' own; the first is the primary one."""
+    judge: ModelRef | None = None
+    """The model that judges, where a scorer needs one."""
     agents: tuple[str, ...] = ("direct",)
     limit: int | None = None
     repeats: int = 1
@@ -89,6 +122,14 @@ class Protocol:
     limit: int | None
     repeats: int
     seed: int
+    source: Source = field(default_factory=Source)
+    prompting: Prompting = field(default_factory=Prompting)
+    form: str = ""
+    """The dataset's protocol in words, with what it can be compared with."""
+    public_since: int | None = None
+    """The year since which models may have seen the answers."""
+    chosen_scorers: tuple[str, ...] = ()
+    judge: ModelRef | None = None
     follow_ups: int = 0
 
     @property

@@ -40,6 +40,10 @@ class Sample(Record, frozen=True, kw_only=True):
     metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
     task: Task | None = None
     """What is worked on, when the sample is a coding task."""
+    fixed: bool = False
+    """Shown as it is: the choices are neither listed nor put in another order."""
+    stop: tuple[str, ...] = ()
+    """The answer ends where one of these begins."""
 
     @property
     def target(self) -> str:
@@ -57,4 +61,6 @@ class Sample(Record, frozen=True, kw_only=True):
     def asked_digest(self) -> str:
         """Identity of the sample as the model is shown it."""
         asked = [self.id, *(text for message in self.messages for text in (message.role, message.text))]
+        if self.stop:
+            asked += ["stop", *self.stop]
         return digest_of_texts(asked if self.task is None else [*asked, self.task.digest])

@@ -80,6 +80,8 @@ class Score(Record, frozen=True, kw_only=True):
     answer: str | None = None
     """What was taken as the answer; None when none could be found."""
     because: str = ""
+    usage: Usage | None = None
+    """What the judging itself consumed, where a model judged."""
 
     @classmethod
     def of(cls, right: bool, *, answer: str | None, because: str = "") -> Score:

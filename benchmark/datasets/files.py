@@ -1,51 +1,137 @@
-"""A user's own file, in whichever of the usual forms its rows are."""
+"""A user's own file or folder, in whichever of the usual forms its rows are."""
 
 from __future__ import annotations
 
 import difflib
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
 from benchmark.core.errors import DatasetError
-from benchmark.core.message import user
+from benchmark.core.message import Message, TextPart, user
+from benchmark.core.run import Source
 from benchmark.core.sample import Keywords, Sample
-from benchmark.datasets.indexed import IndexedFile, Row
+from benchmark.datasets.indexed import IndexedFile, Row, ToSample
+from benchmark.datasets.records import PACKED, SUFFIXES, is_records
 
-_SUFFIXES = (".jsonl", ".ndjson", ".csv")
-_INPUTS = ("input", "prompt", "question")
-_TARGETS = ("target", "answer", "expected", "ideal")
+_INPUTS = ("input", "prompt", "question", "query")
+_TARGETS = ("target", "answer", "expected", "ideal", "response", "answerKey", "label")
+_SPLITS = ("test", "validation", "dev", "train")
+_OURS = ("id", "input", "target", "choices", "category", "group", "scorer", "system")
+_ROLES = ("system", "user", "assistant")
+_ASSERTION = re.compile(r"\s*(equals|contains|icontains|regex|is-json)\s*:?\s*(.*)", re.DOTALL)
+_ASSERTED = {"equals": "exact", "contains": "includes", "icontains": "includes", "regex": "regex", "is-json": "json_schema"}
 
 
-def load(name: str, *, known: tuple[str, ...]) -> IndexedFile:
-    """The dataset in a file; `known` are the registered names, for when there is no such file."""
+def load(name: str, *, known: tuple[str, ...], source: Source | None = None) -> IndexedFile:
+    """The dataset in a file or folder; `known` are the registered names, for when there is neither."""
     path = Path(name).expanduser()
+    reading = reader_of((source or Source()).fields)
+    if path.is_dir():
+        return IndexedFile(files_in(path), reading, name=name, about="a folder of yours")
     if path.is_file():
-        if path.suffix.lower() not in _SUFFIXES:
-            raise DatasetError(f"{name}: a dataset file ends in {', '.join(_SUFFIXES)}")
-        return IndexedFile(path, to_sample, name=name, about="a file of yours")
+        if not is_records(path):
+            raise DatasetError(f"{name}: a dataset file ends in {', '.join(SUFFIXES)}, also with {' or '.join(PACKED)} behind")
+        return IndexedFile(path, reading, name=name, about="a file of yours")
     close = difflib.get_close_matches(name, known, n=2)
     hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
     raise DatasetError(f"there is no dataset and no file {name!r}{hint} Registered: {', '.join(known)}")
 
 
+def files_in(folder: Path) -> list[Path]:
+    """The files of a folder that are to be asked: of the first split there is, else all of them."""
+    found = sorted(p for p in folder.rglob("*") if p.is_file() and is_records(p))
+    for split in _SPLITS:
+        chosen = [p for p in found if split in re.split(r"[^A-Za-z]+", str(p.relative_to(folder)))]
+        if chosen:
+            return chosen
+    if not found:
+        raise DatasetError(f"{folder}: holds no file that ends in {', '.join(SUFFIXES)}")
+    return found
+
+
+def reader_of(fields: Mapping[str, str]) -> ToSample:
+    """What makes samples of rows whose columns have these names in our words."""
+    for theirs, ours in fields.items():
+        if ours not in _OURS:
+            raise DatasetError(f"--field {theirs}={ours}: there is no field {ours!r}; there are {', '.join(_OURS)}")
+    if not fields:
+        return to_sample
+    renamed = dict(fields)
+
+    def read(row: Row, number: int) -> Sample:
+        missing = [name for name in renamed if name not in row and renamed[name] in ("input", "target")]
+        if missing:
+            raise ValueError(f"field {missing[0]!r} is missing; the row has {', '.join(map(repr, row)) or 'nothing'}")
+        taken = set(renamed.values())
+        kept = {name: value for name, value in row.items() if name not in renamed and name not in taken}
+        return to_sample(kept | {ours: row[theirs] for theirs, ours in renamed.items() if theirs in row}, number)
+
+    return read
+
+
 def to_sample(row: Row, number: int) -> Sample:
-    """A row of {id, input, target, choices}, or of {id, prompt, evaluation_method, expected_keywords}."""
-    question = _text(row, _INPUTS)
+    """A row in any of the usual forms: see docs/datasets.md."""
+    row = _flattened(row)
+    messages = _messages(row)
     keywords = _keywords(row)
     choices = _choices(row)
-    targets = _targets(row, choices) if keywords is None or any(t in row for t in _TARGETS) else keywords.accept
+    asserted = _asserted(row)
+    if asserted is not None:
+        targets, scorer = asserted
+    else:
+        targets = _targets(row, choices) if keywords is None or any(t in row for t in _TARGETS) else keywords.accept
+        scorer = _scorer(row, targets, choices, keywords)
     return Sample(
         id=str(row.get("id", number)),
-        messages=(user(question),),
+        messages=messages,
         targets=targets,
         choices=choices,
         keywords=keywords,
-        category=str(row.get("category", "")),
+        category=str(row.get("category", row.get("subject", ""))),
         group=str(row.get("group", "")),
-        scorers=(_scorer(row, targets, choices, keywords),),
+        scorers=(scorer,),
+        metadata={"schema": row["schema"]} if isinstance(row.get("schema"), dict) else {},
     )
+
+
+def _flattened(row: Row) -> Row:
+    """The variables of a promptfoo test beside its other fields; one variable alone is the input."""
+    inside = row.get("vars")
+    if isinstance(inside, dict):
+        row = {**inside, **{name: value for name, value in row.items() if name != "vars"}}
+    if "__expected" in row and not any(name in row for name in _INPUTS):
+        variables = [name for name in row if not name.startswith("__") and name not in _OURS]
+        if len(variables) == 1:
+            return {**row, "input": row[variables[0]]}
+    return row
+
+
+def _messages(row: Row) -> tuple[Message, ...]:
+    name = next((n for n in _INPUTS if n in row), "")
+    value = row.get(name)
+    asked = _turns(value, name) if isinstance(value, list) else (user(_text(row, _INPUTS)),)
+    told = row.get("system")
+    if told is None:
+        return asked
+    if not isinstance(told, str) or not told.strip():
+        raise ValueError(f"field 'system' must be a text that is not empty, not {told!r}")
+    return (Message(role="system", parts=(TextPart(told),)), *asked)
+
+
+def _turns(value: list[Any], name: str) -> tuple[Message, ...]:
+    """A conversation as a list of {role, content}."""
+    turns = []
+    for turn in value:
+        if not isinstance(turn, dict) or turn.get("role") not in _ROLES or not isinstance(turn.get("content"), str):
+            raise ValueError(f"field {name!r} must list messages of role ({', '.join(_ROLES)}) and content, not {turn!r}")
+        turns.append(Message(role=turn["role"], parts=(TextPart(turn["content"]),)))
+    if not turns or not turns[-1].text.strip():
+        raise ValueError(f"field {name!r} must be a text or messages that are not empty, not {value!r}")
+    return tuple(turns)
 
 
 def _text(row: Row, names: tuple[str, ...]) -> str:
@@ -55,14 +141,20 @@ def _text(row: Row, names: tuple[str, ...]) -> str:
             return value
         if value is not None:
             raise ValueError(f"field {name!r} must be a text that is not empty, not {value!r}")
-    raise ValueError(f"field {names[0]!r} is missing; the row has {', '.join(map(repr, row)) or 'nothing'}")
+    raise ValueError(
+        f"field {names[0]!r} is missing; the row has {', '.join(map(repr, row)) or 'nothing'}. "
+        "--field COLUMN=input says which column it is"
+    )
 
 
 def _targets(row: Row, choices: tuple[str, ...]) -> tuple[str, ...]:
     for name in _TARGETS:
         if name in row:
             return _resolved(row[name], choices, name)
-    raise ValueError(f"field {_TARGETS[0]!r} is missing; the row has {', '.join(map(repr, row))}")
+    raise ValueError(
+        f"field {_TARGETS[0]!r} is missing; the row has {', '.join(map(repr, row))}. "
+        "--field COLUMN=target says which column it is"
+    )
 
 
 def _resolved(value: Any, choices: tuple[str, ...], name: str) -> tuple[str, ...]:
@@ -83,18 +175,32 @@ def _resolved(value: Any, choices: tuple[str, ...], name: str) -> tuple[str, ...
 
 
 def _choices(row: Row) -> tuple[str, ...]:
-    """The choices: a list, a JSON list in a text, or texts with | between."""
-    value = row.get("choices", row.get("options"))
+    """The choices: a list, a JSON list in a text, texts with | between, or columns A, B, C or choice0, choice1."""
+    value = row.get("choices", row.get("options", _in_columns(row)))
     if value is None:
         return ()
     if isinstance(value, str):
         value = _listed(value)
+    if isinstance(value, dict) and isinstance(value.get("text"), list):
+        value = value["text"]
     if not isinstance(value, list) or not 2 <= len(value) <= len(ascii_uppercase):
         raise ValueError(f"field 'choices' must list 2 to {len(ascii_uppercase)} answers, not {value!r}")
     choices = tuple(str(choice) for choice in value)
     if len(set(choices)) < len(choices):
         raise ValueError(f"field 'choices' lists the same answer twice: {value!r}")
     return choices
+
+
+def _in_columns(row: Row) -> list[str] | None:
+    for names in (list(ascii_uppercase), [f"choice{i}" for i in range(10)], [f"choice_{i}" for i in range(10)]):
+        found = []
+        for name in names:
+            if name not in row:
+                break
+            found.append(str(row[name]))
+        if len(found) > 1:
+            return found
+    return None
 
 
 def _listed(text: str) -> Any:
@@ -104,6 +210,20 @@ def _listed(text: str) -> Any:
         except json.JSONDecodeError as error:
             raise ValueError(f"a list that is not readable as JSON: {error}") from None
     return [part.strip() for part in text.split("|")]
+
+
+def _asserted(row: Row) -> tuple[tuple[str, ...], str] | None:
+    """What a promptfoo row expects, and the scorer that checks it."""
+    value = row.get("__expected")
+    if value is None:
+        return None
+    value = str(value)
+    found = _ASSERTION.fullmatch(value)
+    if found is None:
+        if re.match(r"[a-z][a-z-]*:(?!//)", value):
+            raise ValueError(f"field '__expected' is {value!r}; known are {', '.join(f'{name}:' for name in _ASSERTED)}")
+        return (value,), "exact"
+    return ((found[2],) if found[2] else ()), _ASSERTED[found[1]]
 
 
 def _keywords(row: Row) -> Keywords | None:

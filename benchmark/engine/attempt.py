@@ -14,7 +14,7 @@ from benchmark.core.task import Task
 from benchmark.core.trial import Failure, Outcome, Output, Score, Timing, Trial, TrialResult
 from benchmark.core.work import Work, WorkOutcome
 from benchmark.engine.call import Caller
-from benchmark.engine.context import TrialContext
+from benchmark.engine.context import Judge, TrialContext
 from benchmark.engine.workshop import TaskContext, Workshop, failure_of
 
 _SCORED = (Outcome.ANSWERED, Outcome.CUT_OFF)
@@ -29,19 +29,20 @@ class Tools:
     caller: Caller
     redact: Redactor
     workshop: Workshop | None = None
+    judge: Judge | None = None
 
 
 async def attempt(trial: Trial, tools: Tools) -> TrialResult:
     """Attempt a trial. Errors we know become its failure; others surface."""
     if trial.sample.task is not None and tools.workshop is not None:
         return await attempt_task(trial, trial.sample.task, tools, tools.workshop)
-    context = TrialContext(trial, tools.caller)
+    context = TrialContext(trial, tools.caller, tools.judge)
     try:
-        output = await tools.agents[trial.agent].run(trial.sample, context)
+        output = _metered(await tools.agents[trial.agent].run(trial.sample, context), context)
+        scores = await _scores(trial, output, context, tools) if output.outcome in _SCORED else {}
     except BenchmarkError as error:
-        return _failed(trial, error, context, tools)
-    output = _metered(output, context)
-    scores = await _scores(trial, output, context, tools) if output.outcome in _SCORED else {}
+        kind = FailureKind.SANDBOX if isinstance(error, SandboxError) else FailureKind.OURS
+        return _failed(trial, error, context, tools, kind=kind)
     return TrialResult(trial=trial, outcome=output.outcome, output=output, scores=scores, finished_at=tools.caller.clock.now())
 
 

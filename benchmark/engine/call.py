@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from benchmark.core.clock import Clock
 from benchmark.core.errors import FailureKind, ProviderError
-from benchmark.core.message import Reply, Usage
+from benchmark.core.message import Likelihood, Message, Reply, Usage
 from benchmark.core.model import Request
 from benchmark.core.protocols import Generates
 from benchmark.core.run import RetryPolicy
@@ -97,6 +97,22 @@ class Caller:
             if meter.first_token_s is None:
                 meter.first_token_s = reply.first_token_seconds
         return reply
+
+    async def weigh(self, model: str, messages: Sequence[Message], continuation: str, meter: Meter) -> Likelihood:
+        """How likely a continuation is to the model; only some providers can tell."""
+        weighing = getattr(self.provider, "likelihood", None)
+        if weighing is None:
+            message = "this model's provider does not tell how likely a text is; leave out --likelihood"
+            raise ProviderError(message, kind=FailureKind.BAD_REQUEST)
+        meter.attempts += 1
+        started = self.clock.monotonic()
+        try:
+            found: Likelihood = await self.deadlines.within(self.request_timeout_s, weighing(model, messages, continuation))
+        except TimeoutError:
+            message = f"no answer within {self.request_timeout_s:g} s"
+            raise ProviderError(message, kind=FailureKind.TIMEOUT) from None
+        meter.model_s += self.clock.monotonic() - started
+        return found
 
     def _without_secrets(self, reply: Reply) -> Reply:
         """A gateway may repeat the key it was sent: it goes no further than here."""

@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from benchmark.core.errors import UsageError
-from benchmark.core.message import Message, Reply, Tool, Usage
+from benchmark.core.errors import FailureKind, ProviderError, UsageError
+from benchmark.core.message import Likelihood, Message, Reply, Tool, Usage
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.trial import Trial
-from benchmark.core.work import Gateway, Verdict, Workspace
+from benchmark.core.work import Finished, Gateway, Verdict, Workspace
 from benchmark.engine.budget import cost_of
 from benchmark.engine.call import Caller, Meter
 from benchmark.engine.present import labels
+from benchmark.registry import provider_class
+
+_MOST_STOPS = 4
+"""So many a request may have, at most providers; the agent cuts at all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """The model that judges, and the way to it."""
+
+    model: ModelRef
+    caller: Caller
 
 
 class TrialContext:
     """A trial's way to its model: every call is made and metered here."""
 
-    __slots__ = ("_caller", "_trial", "cached", "meter", "usage")
+    __slots__ = ("_caller", "_judge", "_trial", "cached", "meter", "usage")
 
-    def __init__(self, trial: Trial, caller: Caller) -> None:
+    def __init__(self, trial: Trial, caller: Caller, judge: Judge | None = None) -> None:
         self._trial = trial
         self._caller = caller
+        self._judge = judge
         self.meter = Meter()
         self.usage: Usage | None = None
         self.cached = True
@@ -49,6 +66,34 @@ class TrialContext:
             self.usage = usage if self.usage is None else self.usage + usage
         return reply
 
+    async def likelihood(self, messages: Sequence[Message], continuation: str) -> Likelihood:
+        """Have the trial's model weigh a continuation."""
+        return await self._caller.weigh(self._trial.model.name, messages, continuation, self.meter)
+
+    async def judge(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:
+        """Call the judge. Its fault is nobody's answer: it makes the trial fail, never a score."""
+        judge = self._judge
+        if judge is None:
+            raise UsageError("a scorer needs a model that judges: name one with --judge")
+        request = Request(
+            model=judge.model.name,
+            messages=tuple(messages),
+            settings=judge.model.settings,
+            schema=schema,
+            repeat=self._trial.repeat,
+            nonce=self._trial.id,
+        )
+        try:
+            reply = await judge.caller.call_with_retries(request, Meter())
+        except ProviderError as error:
+            raise ProviderError(f"the judge {judge.model.label} failed: {error}", kind=FailureKind.VERIFIER) from error
+        usage = None if reply.usage is None else _priced(reply.usage, judge.model)
+        return replace(reply, usage=usage)
+
+    async def run_code(self, code: str, *, timeout_s: float = 10.0) -> Finished:
+        """Run a program in the sandbox."""
+        return await run_code(code, timeout_s=timeout_s)
+
     @property
     def workspace(self) -> Workspace:
         """A question has no folder to work in."""
@@ -71,6 +116,26 @@ class TrialContext:
         """A question has no transcript but its answer."""
 
 
+_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+def _code_slots() -> asyncio.Semaphore:
+    """As many programs at once as there are processors, whichever models wrote them."""
+    loop = asyncio.get_running_loop()
+    if loop not in _slots:
+        _slots[loop] = asyncio.Semaphore(os.cpu_count() or 1)
+    return _slots[loop]
+
+
+async def run_code(code: str, *, timeout_s: float) -> Finished:
+    """Run a program in the sandbox, a few at a time: a crowd would only time each other out."""
+    from benchmark.sandbox.code import run_python
+    from benchmark.sandbox.isolation import detect_isolation
+
+    async with _code_slots():
+        return await run_python(code, isolation=await detect_isolation(), timeout_s=timeout_s)
+
+
 def _priced(usage: Usage, model: ModelRef) -> Usage:
     """The usage with what it costs, where that is known."""
     if model.price is None or (cost := cost_of(usage, model)) is None:
@@ -81,6 +146,9 @@ def _priced(usage: Usage, model: ModelRef) -> Usage:
 def _settings(trial: Trial) -> Mapping[str, Any]:
     """What is sent along; a repeat asks with the next seed, or it would only repeat itself."""
     settings = trial.model.settings
+    stop = trial.sample.stop
+    if stop and "stop" not in settings and "stop" not in provider_class(trial.model.provider).unsupported:
+        settings = {**settings, "stop": list(stop[:_MOST_STOPS])}
     if trial.repeat and "seed" in settings:
         return {**settings, "seed": settings["seed"] + trial.repeat}
     return settings

@@ -23,6 +23,7 @@ from benchmark.core.trial import Trial, TrialResult
 from benchmark.engine.attempt import Tools, attempt
 from benchmark.engine.budget import Amount, Budget, Purse
 from benchmark.engine.call import Caller
+from benchmark.engine.context import Judge
 from benchmark.engine.deadlines import Deadlines
 from benchmark.engine.recording import Cache, Recorder, Replay
 from benchmark.engine.stop import Interrupted, LaneOver, Stop
@@ -37,6 +38,7 @@ _DRAIN_S = 8.0
 _HOPELESS = 20
 """So many trials failing one after another, each tried as often as it may be, mean that nobody is there."""
 _OPENINGS = 4
+_JUDGED_AT_ONCE = 16
 _TELL_EVERY_S = 1.0
 """A model says that it waits no more often than this."""
 _NO_TIME_S = 1e-3
@@ -197,6 +199,7 @@ class _Engine:
     budget: Budget | None = field(init=False)
     redact: Redactor = field(default_factory=Redactor.from_environment)
     servers: dict[str, asyncio.Lock] = field(default_factory=dict)
+    judge: Judge | None = None
     attendant: Attendant | None = None
     workshop: Workshop | None = field(init=False, default=None)
 
@@ -228,6 +231,31 @@ class _Engine:
 
     async def run(self, lanes: Sequence[Lane]) -> None:
         """All lanes, no more than max_workers at once, until done or stopped."""
+        async with self._judging():
+            await self._run(lanes)
+
+    @contextlib.asynccontextmanager
+    async def _judging(self) -> AsyncIterator[None]:
+        """The model that judges stands ready for as long as anything runs."""
+        model = self.spec.judge
+        if model is None:
+            yield
+            return
+        provider = provider_class(model.provider)(_endpoint(model, self.spec.max_connections or _JUDGED_AT_ONCE))
+        try:
+            await self._open(provider, model)
+            lane = Lane(model=model, trials=iter(()), count=0)
+            with contextlib.ExitStack() as kept:
+                answering = self._answering(provider, model, kept)
+                account = self.traffic.account_of(model)
+                account.join()
+                kept.callback(account.part)
+                self.judge = Judge(model=model, caller=self._caller(answering, self._gate(lane, account)))
+                yield
+        finally:
+            await asyncio.shield(provider.close())
+
+    async def _run(self, lanes: Sequence[Lane]) -> None:
         self.workshop = await self._open_workshop()
         slots = asyncio.Semaphore(self.spec.max_workers)
         ticker = asyncio.create_task(self.deadlines.watch())
@@ -425,7 +453,18 @@ class _Engine:
         return tell
 
     def _tools(self, lane: Lane, provider: Generates, gate: Gate) -> Tools:
-        caller = Caller(
+        caller = self._caller(provider, gate)
+        return Tools(
+            agents=_Made(make_agent),
+            scorers=_Made(make_scorer),
+            caller=caller,
+            redact=self.redact,
+            workshop=self.workshop,
+            judge=self.judge,
+        )
+
+    def _caller(self, provider: Generates, gate: Gate) -> Caller:
+        return Caller(
             provider=provider,
             clock=self.clock,
             deadlines=self.deadlines,
@@ -436,9 +475,6 @@ class _Engine:
             on_wait=gate.tell,
             stream=self.spec.stream,
             redact=self.redact,
-        )
-        return Tools(
-            agents=_Made(make_agent), scorers=_Made(make_scorer), caller=caller, redact=self.redact, workshop=self.workshop
         )
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
+from benchmark.core.digest import positions_by
 from benchmark.core.errors import UsageError
 from benchmark.core.model import ModelRef
 from benchmark.core.protocols import Dataset
 from benchmark.core.run import Protocol, RunSpec
+from benchmark.core.sample import Sample
 from benchmark.core.trial import Trial, trial_id
 from benchmark.engine.budget import refuse_unpriced
-from benchmark.engine.present import TEMPLATE_DIGEST, present
+from benchmark.engine.present import PLAIN, check_prompting, present, template_digest
 from benchmark.registry import load_dataset, make_agent, make_scorer
 
 
@@ -27,6 +30,13 @@ class Plan:
     order: array[int]
     """Positions of the samples to ask, in the order they are asked."""
     protocol: Protocol
+    shots: tuple[Sample, ...] = ()
+    """Worked examples before every question."""
+
+    @property
+    def scorers(self) -> tuple[str, ...]:
+        """Every scorer that judges."""
+        return self.spec.scorers or self.dataset.scorers
 
     @property
     def trials_per_model(self) -> int:
@@ -36,9 +46,17 @@ class Plan:
     def trials(self, model: ModelRef) -> Iterator[Trial]:
         """The trials of one model, made one by one."""
         spec, digest = self.spec, model.digest
+        prompting = PLAIN if spec.prompting == PLAIN else spec.prompting
         for repeat in range(spec.repeats):
             for position in self.order:
-                sample = present(self.dataset[position], seed=spec.seed, repeat=repeat)
+                sample = present(
+                    self.dataset[position],
+                    seed=spec.seed,
+                    repeat=repeat,
+                    prompting=prompting,
+                    shots=self.shots,
+                    scorers=spec.scorers,
+                )
                 asked = sample.asked_digest
                 for agent in spec.agents:
                     identity = trial_id(asked, digest, agent, repeat)
@@ -56,8 +74,22 @@ def make_plan(spec: RunSpec) -> Plan:
         refuse_unpriced(spec.models)
     for agent in spec.agents:
         make_agent(agent)  # A name nobody has is refused now, not at the first trial.
-    dataset = load_dataset(spec.dataset)
-    return Plan(spec=spec, dataset=dataset, order=sample_order(dataset, spec.limit), protocol=_protocol(spec, dataset))
+    dataset = load_dataset(spec.dataset, spec.source)
+    check_prompting(spec.prompting)
+    if spec.agents == ("likelihood",) and not spec.scorers and not dataset.scorers[0].startswith("likelihood"):
+        spec = replace(spec, scorers=("likelihood",))
+    shots = _shots(spec, dataset)
+    order = sample_order(dataset, spec.limit, leave_out=len(shots))
+    if not order:
+        raise UsageError(f"--shots {len(shots)} leaves no sample to ask: the dataset has {len(dataset)}")
+    return Plan(spec=spec, dataset=dataset, order=order, protocol=_protocol(spec, dataset, shots), shots=tuple(shots))
+
+
+def _shots(spec: RunSpec, dataset: Dataset) -> list[Sample]:
+    """The first samples of the fixed shuffle, unless the dataset has examples of its own; none of them is asked."""
+    if not spec.source.shots or getattr(dataset, "has_shots", False):
+        return []
+    return [dataset[position] for position in islice(positions_by(dataset.shuffle), spec.source.shots)]
 
 
 def _refuse_twins(spec: RunSpec) -> None:
@@ -71,32 +103,39 @@ def _refuse_twins(spec: RunSpec) -> None:
             raise UsageError(f"{model.label!r} {same}; use --repeats to ask a model several times")
 
 
-def sample_order(dataset: Dataset, limit: int | None) -> array[int]:
+def sample_order(dataset: Dataset, limit: int | None, *, leave_out: int = 0) -> array[int]:
     """A fixed shuffle in which every beginning is spread over the categories as the whole is.
 
-    The first 20 are among the first 50, so a longer run extends a shorter one.
+    The first 20 are among the first 50, so a longer run extends a shorter one. The first few of the shuffle can be
+    left out, where they are the worked examples.
     """
     sizes = Counter(dataset.categories)
     seen: Counter[int] = Counter()
-    place = array("d", bytes(8 * len(dataset)))
-    positions = sorted(range(len(dataset)), key=dataset.shuffle.__getitem__)
-    for position in positions:
+    place = array("Q", bytes(8 * len(dataset)))
+    for position in positions_by(dataset.shuffle):
         category = dataset.categories[position]
+        # The share of its category that comes before it, as a whole number below 2**62.
+        place[position] = ((2 * seen[category] + 1) << 61) // sizes[category]
         seen[category] += 1
-        place[position] = (seen[category] - 0.5) / sizes[category]
-    positions.sort(key=place.__getitem__)
-    return array("Q", positions[:limit])
+    left_out = set(islice(positions_by(dataset.shuffle), leave_out)) if leave_out else ()
+    return array("Q", islice((p for p in positions_by(place, bits=62) if p not in left_out), limit))
 
 
-def _protocol(spec: RunSpec, dataset: Dataset) -> Protocol:
+def _protocol(spec: RunSpec, dataset: Dataset, shots: Sequence[Sample]) -> Protocol:
     return Protocol(
         dataset=spec.dataset,
         dataset_digest=dataset.digest,
-        template_digest=TEMPLATE_DIGEST,
-        scorers=tuple(f"{name}/{make_scorer(name).version}" for name in dataset.scorers),
+        template_digest=template_digest(spec.prompting, shots),
+        scorers=tuple(f"{name}/{make_scorer(name).version}" for name in spec.scorers or dataset.scorers),
         agent=",".join(spec.agents),
         limit=spec.limit,
         repeats=spec.repeats,
         seed=spec.seed,
+        source=spec.source,
+        prompting=spec.prompting,
+        form=getattr(dataset, "form", ""),
+        public_since=getattr(dataset, "public_since", None),
+        chosen_scorers=spec.scorers,
+        judge=spec.judge,
         follow_ups=0 if spec.work is None else spec.work.follow_ups,
     )

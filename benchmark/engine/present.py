@@ -2,28 +2,103 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from string import ascii_uppercase
 
 from msgspec.structs import replace
 
 from benchmark.core.digest import digest_of, shuffled_range
-from benchmark.core.message import user
+from benchmark.core.errors import UsageError
+from benchmark.core.message import Message, assistant, system, user
+from benchmark.core.run import Prompting
 from benchmark.core.sample import Sample
 
 CHOICE_TEMPLATE = "{question}\n\n{choices}\n\nAnswer with the letter of the correct choice only."
-TEMPLATE_DIGEST = digest_of({"choice": CHOICE_TEMPLATE, "order": "hash of sample id, seed and repeat"})
+CHOICE_COT = (
+    "{question}\n\n{choices}\n\nThink step by step. Then end with a line that reads ANSWER: and the letter of the correct choice."
+)
+FREE_COT = "{question}\n\nThink step by step. Then end with a line that reads ANSWER: and your answer alone."
+PLAIN = Prompting()
+_ORDER = "hash of sample id, seed and repeat"
+TEMPLATE_DIGEST = digest_of({"choice": CHOICE_TEMPLATE, "order": _ORDER})
+_PLACE = re.compile(r"\{(question|choices|letters)\}")
 
 
-def present(sample: Sample, *, seed: int, repeat: int) -> Sample:
-    """The sample as it is asked this time; free text is asked as it is."""
+def present(
+    sample: Sample,
+    *,
+    seed: int,
+    repeat: int,
+    prompting: Prompting = PLAIN,
+    shots: Sequence[Sample] = (),
+    scorers: Sequence[str] = (),
+) -> Sample:
+    """The sample as it is asked this time; free text without further wishes is asked as it is."""
+    if scorers:
+        sample = replace(sample, scorers=tuple(scorers))
+    if prompting is PLAIN and not shots:
+        return _worded(sample, seed, repeat, PLAIN) if sample.choices and not sample.fixed else sample
+    asked = sample if sample.fixed else _worded(sample, seed, repeat, prompting)
+    before = [turn for shot in shots for turn in _shown(shot, seed, prompting)]
+    told = [system(prompting.system)] if prompting.system else []
+    own = [message for message in asked.messages if message.role != "system" or not told]
+    first = own[:1] if own and own[0].role == "system" else []
+    messages = (*told, *first, *before, *own[len(first) :])
+    return replace(asked, messages=messages, stop=(*asked.stop, *prompting.stop))
+
+
+def _worded(sample: Sample, seed: int, repeat: int, prompting: Prompting) -> Sample:
+    """The sample with its choices in their order of this time, and the template's words around its question."""
     if not sample.choices:
-        return sample
+        template = prompting.template or (FREE_COT if prompting.cot else "")
+        if not template:
+            return sample
+        return replace(sample, messages=(*sample.messages[:-1], user(_filled(template, sample, ()))))
     # The order depends on nothing but seed, sample and repeat, so a position tells nothing.
     order = shuffled_range(len(sample.choices), sample.id, str(seed), str(repeat))
     choices = tuple([sample.choices[i] for i in order])
-    listed = "\n".join([f"{letter}) {choice}" for letter, choice in zip(ascii_uppercase, choices, strict=False)])
-    question = CHOICE_TEMPLATE.format(question=sample.messages[-1].text, choices=listed)
-    return replace(sample, messages=(*sample.messages[:-1], user(question)), choices=choices)
+    template = prompting.template or (CHOICE_COT if prompting.cot else CHOICE_TEMPLATE)
+    return replace(sample, messages=(*sample.messages[:-1], user(_filled(template, sample, choices))), choices=choices)
+
+
+def _filled(template: str, sample: Sample, choices: tuple[str, ...]) -> str:
+    """The template with everything in its place; braces in a question are no places."""
+    words = {
+        "question": sample.messages[-1].text,
+        "choices": "\n".join([f"{letter}) {choice}" for letter, choice in zip(ascii_uppercase, choices, strict=False)]),
+        "letters": ", ".join(ascii_uppercase[: len(choices)]),
+    }
+    return _PLACE.sub(lambda place: words[place[1]], template)
+
+
+def _shown(shot: Sample, seed: int, prompting: Prompting) -> tuple[Message, Message]:
+    """A worked example: the question as it would be asked, and the right answer."""
+    asked = _worded(shot, seed, 0, prompting)
+    answer = ascii_uppercase[asked.choices.index(shot.target)] if asked.choices else shot.target
+    return user(asked.messages[-1].text), assistant(f"ANSWER: {answer}" if prompting.cot else answer)
+
+
+def check_prompting(prompting: Prompting) -> None:
+    """Raise when a template has no place for the question."""
+    if prompting.template and "{question}" not in prompting.template:
+        raise UsageError("--template needs {question} where the question goes, and may have {choices} and {letters}")
+
+
+def template_digest(prompting: Prompting, shots: Sequence[Sample]) -> str:
+    """Identity of the words around the questions."""
+    if prompting == PLAIN and not shots:
+        return TEMPLATE_DIGEST
+    words = [CHOICE_COT, FREE_COT] if prompting.cot else []
+    parts = {
+        "choice": prompting.template or CHOICE_TEMPLATE,
+        "order": _ORDER,
+        "system": prompting.system,
+        "cot": words,
+        "stop": prompting.stop,
+        "shots": [shot.asked_digest for shot in shots],
+    }
+    return digest_of(parts)
 
 
 def labels(sample: Sample) -> tuple[str, ...]:

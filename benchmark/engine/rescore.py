@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from benchmark.core.errors import UsageError
-from benchmark.core.message import Message, Reply, Tool
+from benchmark.core.message import Likelihood, Message, Reply, Tool
 from benchmark.core.protocols import Scorer
 from benchmark.core.trial import Outcome, Output, Score, Trial
-from benchmark.core.work import Gateway, Verdict, Workspace
+from benchmark.core.work import Finished, Gateway, Verdict, Workspace
+from benchmark.engine.context import run_code
 from benchmark.registry import make_scorer
 
 _SCORED = (Outcome.ANSWERED, Outcome.CUT_OFF)
@@ -54,10 +55,20 @@ class _Nobody:
 
     @property
     def gateway(self) -> Gateway:
-        self._refuse("a gateway")
+        self._refuse("to ask a model")
 
     async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Reply:
         self._refuse("to ask a model")
+
+    async def likelihood(self, messages: Sequence[Message], continuation: str) -> Likelihood:
+        self._refuse("to ask a model")
+
+    async def judge(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:
+        self._refuse("to ask a model")
+
+    async def run_code(self, code: str, *, timeout_s: float = 10.0) -> Finished:
+        """A kept program can be run again."""
+        return await run_code(code, timeout_s=timeout_s)
 
     async def review(self, said: str) -> str | None:
         self._refuse("to hand work back")

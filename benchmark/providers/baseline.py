@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from benchmark.core.digest import order_key
 from benchmark.core.errors import MissingModel
-from benchmark.core.message import Reply, Usage
+from benchmark.core.message import Likelihood, Message, Reply, Usage
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.protocols import Endpoint
 
@@ -44,6 +44,11 @@ class Baseline:
         else:
             text = request.options[-1] if request.options else "yes"
         return Reply(text=text, usage=Usage(), model=request.model)
+
+    async def likelihood(self, model: str, messages: Sequence[Message], continuation: str) -> Likelihood:
+        """Weigh without reading: `random` by chance, the others all alike, of which the first counts."""
+        chance = order_key("random", *(message.text for message in messages), continuation) / 2**64 if model == "random" else 0.5
+        return Likelihood(tokens=(0,), logprobs=(-1.0 - chance,))
 
     async def list_models(self) -> Sequence[str]:
         """The three of them."""

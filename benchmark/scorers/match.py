@@ -16,7 +16,7 @@ _STATED = re.compile(r"\banswer(?: is|:| would be)[\s:*_]*(?=[^\n])", re.IGNOREC
 class Match:
     """Right when the last answer stated is the target: alone, or as the start or end of what is said."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     async def score(self, sample: Sample, output: Output, context: Context) -> Score:
         """Compare the stated answer with each accepted one."""
@@ -38,7 +38,8 @@ def is_answer(stated: str, target: str) -> bool:
     """Whether the statement is the target, or opens or closes with it undenied."""
     wanted, said = words(target), clauses(stated)
     if not wanted:
-        return not stated
+        # Brackets and the like have no words: they are compared as they are, but for the white space.
+        return stated.split() == target.split()
     parts = [part.strip() for part in said.split("|") if part.strip()]
     if " ".join(parts) == wanted:
         return True

@@ -45,7 +45,8 @@ def trial_row(result: TrialResult, model: int, redact: Redact) -> tuple[Any, ...
             usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cost_usd
         )  # fmt: skip
         spent = (*tokens, timing.model_s, timing.first_token_s, timing.queue_s, timing.retry_s, output.attempts)
-    scores = _ENCODER.encode(result.scores).decode() if len(result.scores) > 1 else None
+    told = len(result.scores) > 1 or (primary is not None and primary.usage is not None)
+    scores = _safe(redact(_ENCODER.encode(result.scores).decode())) if told else None
     failed = (None, None) if failure is None else (failure.kind.value, _safe(redact(failure.message)))
     tail = (result.finished_at.isoformat(timespec="milliseconds"), output is not None and output.cached)
     return (*head, trial.repeat, trial.agent, result.outcome.value, *judged, *said, scores, *failed, *spent, *tail)

@@ -218,7 +218,7 @@ def _continued(stored: RunInfo, wanted: RunInfo) -> RunInfo:
     """The stored run, with the models that were added; its questions must be the same."""
     names = [n for n in stored.protocol.__slots__ if getattr(stored.protocol, n) != getattr(wanted.protocol, n)]
     # A file may have moved (its digest says it is the same), and a run may be made longer.
-    names = [n for n in names if n != "dataset" and not (n == "limit" and wanted.planned > stored.planned)]
+    names = [n for n in names if n not in ("dataset", "source") and not (n == "limit" and wanted.planned > stored.planned)]
     if names:
         raise ProtocolMismatch(
             f"the run {stored.run_id} was made with another {', '.join(names)}; its results cannot be mixed with these. "

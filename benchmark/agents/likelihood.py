@@ -1,0 +1,26 @@
+"""Does not ask: weighs each choice as a continuation."""
+
+from __future__ import annotations
+
+from string import ascii_uppercase
+
+import msgspec
+
+from benchmark.core.errors import UsageError
+from benchmark.core.protocols import Context
+from benchmark.core.sample import Sample
+from benchmark.core.trial import Output
+
+
+class Likelihood:
+    """Has the model say how likely each choice is as its answer, and brings the log-probabilities back."""
+
+    async def run(self, sample: Sample, context: Context) -> Output:
+        """Weigh every choice: its letter where letters are shown, else its words."""
+        if not sample.choices:
+            raise UsageError(f"--likelihood compares choices, and sample {sample.id!r} has none")
+        shown = sample.choices if sample.fixed else tuple(ascii_uppercase[: len(sample.choices)])
+        delimiter = str(sample.metadata.get("delimiter", "" if not sample.fixed else " "))
+        continuations = [delimiter + choice for choice in shown]
+        logprobs = [(await context.likelihood(sample.messages, continuation)).total for continuation in continuations]
+        return Output(text=msgspec.json.encode({"continuations": continuations, "logprobs": logprobs}).decode())

@@ -1,0 +1,101 @@
+"""Programs are judged by what they do, apart from the machine."""
+
+import asyncio
+import math
+
+import pytest
+from conftest import _SHARED_DATA as DATA
+
+from benchmark.core.message import user
+from benchmark.core.run import Source
+from benchmark.core.sample import Sample
+from benchmark.core.trial import Output
+from benchmark.registry import load_dataset, make_scorer
+from benchmark.sandbox.code import run_python
+from benchmark.sandbox.isolation import detect_isolation
+from benchmark.scorers.code import program
+from benchmark.stats.pass_at import pass_all, pass_at
+
+SAMPLE = Sample(
+    id="s",
+    messages=(user("?"),),
+    scorers=("code",),
+    metadata={
+        "before": "import math\n\ndef area(r):\n    '''Of a circle.'''\n",
+        "entry_point": "area",
+        "test": "assert area(2) > 12",
+    },
+)
+
+
+class Room:
+    """The sandbox as the engine hands it to a scorer."""
+
+    async def run_code(self, code, *, timeout_s=10.0):
+        return await run_python(code, isolation=await detect_isolation(), timeout_s=timeout_s)
+
+
+def scores(samples, answer, at_once=2):
+    scorer, room = make_scorer("code"), Room()
+
+    async def judged():
+        slots = asyncio.Semaphore(at_once)
+
+        async def one(sample):
+            async with slots:
+                return (await scorer.score(sample, Output(text=answer(sample)), room)).value
+
+        return await asyncio.gather(*map(one, samples))
+
+    return asyncio.run(judged())
+
+
+@pytest.mark.needs("bubblewrap")
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("```python\ndef area(r):\n    return math.pi * r * r\n```", 1.0),
+        ("Here:\n```python\nimport math\ndef area(r):\n    return math.pi * r ** 2\n```\nand\n```python\nboom\n```", 1.0),
+        ("    return math.pi * r * r\n", 1.0),
+        ("```python\ndef area(r):\n    return r\n```", 0.0),
+        ("```python\nimport os\nos._exit(0)\ndef area(r): pass\n```", 0.0),
+        ("```python\nimport sys\ndef area(r): sys.exit(0)\n```", 0.0),
+        ("```python\ndef area(r):\n    while True: pass\n```", 0.0),
+        ("I cannot", 0.0),
+    ],
+)
+def test_a_program_passes_by_passing_its_tests(answer, right, monkeypatch):
+    """Leaving early is not passing, nor is running for ever."""
+    monkeypatch.setattr("benchmark.scorers.code._SECONDS", 2.0)
+    assert scores([SAMPLE], lambda _: answer) == [right]
+
+
+def test_an_empty_answer_is_no_program():
+    assert program(SAMPLE, "  \n") is None
+
+
+@pytest.mark.needs("data", "bubblewrap")
+def test_every_canonical_solution_of_humaneval_passes_and_none_that_is_broken():
+    """164 of 164, and 0 of the first 40 when each raises instead."""
+    dataset = load_dataset("humaneval", Source(path=str(DATA / "humaneval")))
+    samples = [dataset[i] for i in range(len(dataset))]
+    assert sum(scores(samples, lambda s: f"```python\n{s.metadata['before']}{s.target}\n```")) == 164
+    broken = "```python\n{}    raise ValueError\n```"
+    assert sum(scores(samples[:40], lambda s: broken.format(s.metadata["before"]))) == 0
+
+
+@pytest.mark.needs("data", "bubblewrap")
+def test_all_reference_code_of_mbpp_passes():
+    dataset = load_dataset("mbpp", Source(path=str(DATA / "mbpp")))
+    samples = [dataset[i] for i in range(len(dataset))]
+    assert sum(scores(samples, lambda s: f"```python\n{s.target}\n```")) == 427
+
+
+def test_pass_at_k_is_the_reference_formula():
+    """1 - C(n-c, k) / C(n, k), and the chance that all k are right."""
+    for n in range(1, 9):
+        for c in range(n + 1):
+            for k in range(1, n + 1):
+                assert math.isclose(pass_at(n, c, k), 1 - math.comb(n - c, k) / math.comb(n, k), abs_tol=1e-12)
+                assert math.isclose(pass_all(n, c, k), math.comb(c, k) / math.comb(n, k))
+    assert math.isnan(pass_at(2, 1, 3))

@@ -1,0 +1,74 @@
+"""Packages of other people get nothing less than ours do: the examples are really installed, and used."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from support.command import ROOT, clean_environment, only_run, read_csv
+
+EXAMPLES = ROOT / "examples"
+
+
+def installed(target, name):
+    """Put an example where Python finds it, with the metadata an installer writes; nothing is downloaded."""
+    source = EXAMPLES / name
+    package = name.replace("-", "_")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    done = subprocess.run([*command, "--target", str(target), str(source)], capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        _by_hand(target, source, package)
+    return target
+
+
+def _by_hand(target, source, package):
+    """Where there is no pip or no build backend: the files and the entry points, as a wheel has them."""
+    import shutil
+    import tomllib
+
+    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+    shutil.copytree(source / package, target / package, dirs_exist_ok=True)
+    info = target / f"{package}-{project['version']}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    points = [
+        f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in found.items()) for group, found in project["entry-points"].items()
+    ]
+    (info / "entry_points.txt").write_text("\n".join(points))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    target = tmp_path_factory.mktemp("site")
+    for name in ("tiebreak-echo", "tiebreak-haiku"):
+        installed(target, name)
+    return target
+
+
+def tiebreak(place, cwd, *arguments):
+    environment = clean_environment(PYTHONPATH=os.pathsep.join((str(ROOT), str(place))))
+    command = [sys.executable, "-m", "benchmark", *arguments]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_a_provider_a_dataset_and_a_scorer_from_outside_run_together(place, tmp_path):
+    done = tiebreak(place, tmp_path, "run", "--models", "echo/parrot,echo/loud", "--dataset", "haiku", "--scorer", "lines:1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = read_csv(only_run(tmp_path) / "trials.csv")
+    assert {row["model"] for row in rows} == {"echo/parrot", "echo/loud"}
+    assert {row["score"] for row in rows} == {"1.0"}
+
+
+@pytest.mark.parametrize(("what", "name"), [("providers", "echo"), ("datasets", "haiku"), ("scorers", "lines")])
+def test_they_are_listed_with_ours(place, tmp_path, what, name):
+    listed = tiebreak(place, tmp_path, "list", what).stdout
+    assert name in [line.split()[0] for line in listed.splitlines() if line.strip()]
+
+
+def test_a_provider_takes_at_most_sixty_lines():
+    lines = (EXAMPLES / "tiebreak-echo" / "tiebreak_echo" / "__init__.py").read_text().splitlines()
+    assert len(lines) <= 60
+
+
+def test_the_examples_have_what_an_installer_needs():
+    assert {path.parent.name for path in EXAMPLES.glob("*/pyproject.toml")} >= {"tiebreak-echo", "tiebreak-haiku"}
