@@ -86,10 +86,23 @@ class BatchSettings(BaseModel):
     verbose: bool = False
 
 
+class _Agent(BaseModel):
+    """One entry under `agents`: a coding agent by the command that runs it."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    command: str = Field(min_length=1)
+    follow_up: str = ""
+    env: dict[str, str] = {}
+    install: str = ""
+    min_context: int = Field(4096, gt=0)
+    permissions: str = ""
+
+
 class _File(BaseModel):
     """The whole file."""
 
     model_config = ConfigDict(extra="allow")
+    agents: dict[str, _Agent] = {}
     models: list[_Model] = []
     categories: dict[str, list[str]] = {}
     batch_settings: BatchSettings = BatchSettings()
@@ -103,6 +116,8 @@ class Config:
     models: Mapping[str, ModelRef] = field(default_factory=dict)
     disabled: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Coding agents by name, each by the command that runs it."""
     batch: BatchSettings = field(default_factory=BatchSettings)
     warnings: tuple[str, ...] = ()
 
@@ -287,6 +302,7 @@ def _in_our_words(path: Path, parsed: _File, lines: _Lines, warnings: tuple[str,
         models=models,
         disabled=tuple(disabled),
         categories=categories,
+        agents={name: agent.model_dump(include=set(_Agent.model_fields)) for name, agent in parsed.agents.items()},
         batch=parsed.batch_settings,
         warnings=warnings,
     )

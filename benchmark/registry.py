@@ -18,7 +18,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, cast
 
-from benchmark.core.errors import AmbiguousModel, DatasetError, MissingKey, ModelError, UnknownModel, UsageError
+from benchmark.core.errors import AmbiguousModel, ConfigError, DatasetError, MissingKey, ModelError, UnknownModel, UsageError
 from benchmark.core.model import ModelRef
 from benchmark.core.protocols import Agent, Dataset, Provider, Scorer
 from benchmark.core.run import Source
@@ -38,6 +38,14 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "direct": "benchmark.agents.direct:Direct",
         "likelihood": "benchmark.agents.likelihood:Likelihood",
         "builtin": "benchmark.agents.builtin:Builtin",
+        "continue": "benchmark.agents.continue_cli:ContinueCli",
+        "aider": "benchmark.agents.aider:Aider",
+        "mini-swe-agent": "benchmark.agents.mini_swe:MiniSwe",
+        "codex": "benchmark.agents.codex:Codex",
+        "claude-code": "benchmark.agents.claude_code:ClaudeCode",
+        "opencode": "benchmark.agents.opencode:OpenCode",
+        "gemini-cli": "benchmark.agents.gemini_cli:GeminiCli",
+        "qwen-code": "benchmark.agents.qwen_code:QwenCode",
         "nothing": "benchmark.agents.controls:Nothing",
         "solution": "benchmark.agents.controls:Solved",
     },
@@ -139,7 +147,7 @@ def _joined(kind: str) -> Mapping[str, Callable[[], Any]]:
 
 def names(kind: str) -> list[str]:
     """Every name of a kind, ours first."""
-    ours = list(PLUGINS[kind])
+    ours = [*PLUGINS[kind], *(_configured_agents if kind == "agents" else ())]
     return ours + [name for name in _joined(kind) if name not in ours]
 
 
@@ -163,8 +171,23 @@ def provider_class(name: str) -> type[Provider]:
 
 
 def make_agent(name: str) -> Agent:
-    """An agent ready to run."""
+    """An agent ready to run: one of ours, of a package, or of the user's configuration."""
+    if name in _configured_agents:
+        command = plugin("agents", "benchmark.agents.command:CommandAgent")
+        return cast(Agent, command(name, **_configured_agents[name]))
     return cast(Agent, plugin("agents", name)())
+
+
+_configured_agents: dict[str, Mapping[str, Any]] = {}
+
+
+def use_agents(configured: Mapping[str, Mapping[str, Any]]) -> None:
+    """Take the agents that models_config.yaml describes by their commands; each is made once, to see that it can be."""
+    for name, settings in configured.items():
+        if name in PLUGINS["agents"]:
+            raise ConfigError(f"the agent {name!r} of the configuration has the name of one that comes with us; rename it")
+        _configured_agents[name] = settings
+        make_agent(name)
 
 
 def make_scorer(name: str) -> Scorer:

@@ -29,6 +29,7 @@ MAY_IMPORT = {
     **dict.fromkeys(("__main__", "batch_runner"), FRONT | {"cli"}),
 }
 SHARED_BY_LEAVES = {
+    "agents": {"installed"},
     "providers": {"http", "openai", "transport"},
     "datasets": {"indexed", "records", "files", "hub", "task_folders", "task_markdown"},
 }

@@ -23,7 +23,7 @@ from benchmark.core.run import RetryPolicy, RunSpec, WorkSettings
 from benchmark.core.sample import Sample
 from benchmark.core.work import Verdict, WorkOutcome, Workspace
 from benchmark.pipeline import Plan, make_plan, read_batch, write_batch_reports
-from benchmark.registry import spelled_tasks
+from benchmark.registry import spelled_tasks, use_agents
 from benchmark.report.batch import BatchSummary, Contestant
 from benchmark.report.batch_files import batch_data
 from benchmark.store.folder import find_run
@@ -52,7 +52,9 @@ class BatchFlags(Flags):
 def batch_with(flags: BatchFlags) -> int:
     """Do what the flags say; the exit code says how it went."""
     console = Console(to_stderr=flags.as_json)
-    settings = load_config(flags.config).batch
+    config = load_config(flags.config)
+    settings = config.batch
+    use_agents(config.agents)
     flags = _completed(flags, settings)
     spec = _resumed(flags, console, settings) if flags.resume else _new(flags, console, settings)
     if spec is None:

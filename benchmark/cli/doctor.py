@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from benchmark import __version__
 from benchmark.cli.console import Console
 from benchmark.config import detect_ollama, load_config, results_root
 from benchmark.core.errors import BenchmarkError
-from benchmark.registry import names, provider_class
+from benchmark.registry import make_agent, names, provider_class
 from benchmark.store.folder import check_writable
 
 _NEEDED = ("click", "httptools", "msgspec", "pydantic", "PyYAML", "rich")
@@ -53,6 +54,7 @@ def examine() -> Iterator[Finding]:
     yield from _keys()
     yield _ollama()
     yield _sandbox()
+    yield _agents()
     yield _configuration()
     yield _results()
 
@@ -121,6 +123,16 @@ def _sandbox() -> Finding:
     if found.level == "none":
         return Finding("–", "programs cannot be kept apart: coding tasks need --allow-unsandboxed", how_to_fix())
     return Finding("✓", f"sandbox: {found.level}{missing}", how_to_fix() or how_to_limit(found))
+
+
+def _agents() -> Finding:
+    """Coding agents that are programs of their own, and what installs the others."""
+    agents = {name: make_agent(name) for name in names("agents")}
+    programs = {name: agent for name, agent in agents.items() if getattr(agent, "program", "")}
+    there = [name for name, agent in programs.items() if shutil.which(getattr(agent, "program", ""))]
+    missing = [f"{name}: {getattr(agent, 'install', '')}" for name, agent in programs.items() if name not in there]
+    mark = "✓" if there else "–"
+    return Finding(mark, f"coding agents besides builtin: {', '.join(there) or 'none'}", "; ".join(missing))
 
 
 def _configuration() -> Finding:

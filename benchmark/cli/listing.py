@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from benchmark.cli.console import Console
 from benchmark.config import Config, load_config, results_root
 from benchmark.core.errors import BenchmarkError
-from benchmark.registry import SHIPPED, Catalog, load_dataset, names, plugin, provider_class
+from benchmark.registry import SHIPPED, Catalog, load_dataset, make_agent, names, plugin, provider_class, use_agents
 from benchmark.report.summary import summarise_models
 from benchmark.store.folder import DATABASE
 from benchmark.store.reader import StoreReader
@@ -19,12 +20,13 @@ _Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 def show_list(what: str, config: Path | None) -> int:
-    """List what can be named: models, datasets, scorers, providers or runs."""
+    """List what can be named: models, datasets, scorers, providers, agents or runs."""
     listed: dict[str, Callable[[], _Rows]] = {
         "models": lambda: _models(load_config(config)),
         "datasets": _datasets,
         "scorers": _scorers,
         "providers": _providers,
+        "agents": lambda: _agents(load_config(config)),
         "runs": _runs,
     }
     headings, rows = listed[what]()
@@ -78,6 +80,23 @@ def _providers() -> _Rows:
         variables = " or ".join(served_by.key_variables) or "none"
         rows.append((name, variables, " or ".join(served_by.url_variables), _first_line(served_by)))
     return ("Provider", "Key", "Address", "What it is"), rows
+
+
+def _agents(config: Config) -> _Rows:
+    use_agents(config.agents)
+    rows: list[tuple[str, ...]] = []
+    for name in names("agents"):
+        agent = make_agent(name)
+        rows.append((name, installed(agent), getattr(agent, "permissions", ""), _first_line(type(agent))))
+    return ("Agent", "Can it run here?", "Permissions", "What it is"), rows
+
+
+def installed(agent: object) -> str:
+    """Whether an agent's program is there; else the line that installs it."""
+    program = getattr(agent, "program", "")
+    if not program or shutil.which(program):
+        return "yes"
+    return f"install: {getattr(agent, 'install', '')}"
 
 
 def _runs() -> _Rows:

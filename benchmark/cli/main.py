@@ -125,11 +125,11 @@ def ask(prompt: str, timeout: float, **flags: Any) -> int:
     return ask_side_by_side(prompt, timeout, flags)
 
 
-@tiebreak.command("list", short_help="List models, datasets, scorers, providers or runs.")
-@click.argument("what", type=click.Choice(["models", "datasets", "scorers", "providers", "runs"]))
+@tiebreak.command("list", short_help="List models, datasets, scorers, providers, agents or runs.")
+@click.argument("what", type=click.Choice(["models", "datasets", "scorers", "providers", "agents", "runs"]))
 @click.option("--config", type=click.Path(path_type=Path), help="Another models_config.yaml.")
 def listing(what: str, config: Path | None) -> int:
-    """List what can be named: models, datasets, scorers, providers or runs."""
+    """List what can be named: models, datasets, scorers, providers, agents or runs."""
     from benchmark.cli.listing import show_list
 
     return show_list(what, config)

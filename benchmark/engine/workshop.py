@@ -74,6 +74,8 @@ class TaskContext(TrialContext):
         self.questions = 0
         self.manual_edits = 0
         self.person_seconds = 0.0
+        self.agent_version = ""
+        self.permissions = ""
         self.first_try: bool | None = None
         self.last_was_question = False
 
@@ -109,6 +111,8 @@ class TaskContext(TrialContext):
     def note(self, kind: str, text: str, *, actor: str = "agent", **data: Any) -> None:
         """Write a step down and show it. A transcript has an end: what goes on for ever is not kept for ever."""
         text = text if len(text) <= _LONGEST_STEP else f"{text[: _LONGEST_STEP // 2]}\n…\n{text[-_LONGEST_STEP // 2 :]}"
+        if kind == "agent":
+            self.agent_version, self.permissions = str(data.get("version", "")), str(data.get("permissions", ""))
         if kind == "question":
             self.questions += 1
             self.last_was_question = True
@@ -245,6 +249,8 @@ class TaskContext(TrialContext):
             checked=verdict is not None and not verdict.problem,
             check_output=(verdict.problem or verdict.output)[-_LONGEST_STEP:] if verdict else "",
             isolation=self._workspace.isolation,
+            agent_version=self.agent_version,
+            permissions=self.permissions,
         )
 
 
