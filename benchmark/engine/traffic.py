@@ -20,6 +20,7 @@ from benchmark.core.model import Limits, ModelRef, Request
 from benchmark.engine.breaker import Breaker
 from benchmark.engine.buckets import Limiter, Tell
 from benchmark.engine.budget import Amount, Purse, characters
+from benchmark.engine.pace import Pace
 from benchmark.engine.stop import Interrupted, LaneOver, Stop
 
 _START = 20
@@ -40,12 +41,12 @@ class Account:
     """The requests in flight of one account, and how many there may be.
 
     The limit doubles with every clean round until the first 429, is cut once per episode of them, and then grows
-    slowly, as long as it is nearly used up. Nobody waits here for longer than the requests in flight take.
+    slowly, as long as it is nearly used up. An account that refuses by rate is paced once its rate is known.
     """
 
     __slots__ = (
         *("_clock", "_cool_until", "_good", "_members", "_peak", "_per_model", "_slow_start", "_waiters"),
-        *("ceiling", "growing", "in_flight", "limit"),
+        *("ceiling", "growing", "in_flight", "limit", "pace"),
     )
 
     def __init__(self, clock: Callable[[], float], per_model: int | None = None) -> None:
@@ -62,6 +63,8 @@ class Account:
         self.in_flight = 0
         self.growing: list[Callable[[int], None]] = []
         """Told when the limit has grown."""
+        self.pace: Pace | None = None
+        """Made by the first refusal."""
 
     def join(self) -> None:
         """One more model is at work."""
@@ -106,6 +109,8 @@ class Account:
 
     def answered(self) -> None:
         """An answer came; a whole round of them, with nearly all slots in use, lets the limit grow."""
+        if self.pace is not None:
+            self.pace.answered()
         if self._cool_until and self._clock() < self._cool_until:
             return
         self._good += 1
@@ -115,7 +120,10 @@ class Account:
     def rate_limited(self, retry_after_s: float) -> None:
         """The account was told to slow down: cut once, then let the cut take effect."""
         now = self._clock()
-        if now >= self._cool_until:
+        self.pace = self.pace or Pace(self._clock)
+        self.pace.refused()
+        # An account whose rate is known is held to it: fewer requests at once would only leave some of it unused.
+        if now >= self._cool_until and self.pace.rate is None:
             self._slow_start = False
             self.limit = max(1, int(self.limit * _CUT))
             self._cool_until = now + _COOLDOWN_S
@@ -191,7 +199,8 @@ class Gate:
 
     def try_enter(self) -> Ticket | None:
         """Pass at once, if nothing is in the way."""
-        return _FREE if self._clear and self.account.try_enter() else None
+        account = self.account
+        return _FREE if self._clear and account.pace is None and account.try_enter() else None
 
     async def enter(self, request: Request) -> Ticket:
         """Wait until the request may be sent; LaneOver when none ever will."""
@@ -203,6 +212,8 @@ class Gate:
             if self.limiter:
                 longest = int(request.settings.get("max_tokens") or _USUAL_ANSWER_TOKENS)
                 tokens = await self.limiter.take(size // 4 + longest, self.tell)
+            elif self.account.pace is not None and (wait := self.account.pace.wait_s()):
+                await self.stop.pause(wait)
             await self._take_slot(probe)
         except BaseException:
             self._give_back(Ticket(tokens, reserved), Usage())
