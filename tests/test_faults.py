@@ -177,7 +177,7 @@ class Witnessed:
         self.streamed = streamed
         self.errors: list[BaseException] = []
 
-    async def generate(self, request: Request) -> Reply:
+    async def generate(self, request: Request, listener: Any = None) -> Reply:
         try:
             return await self.provider.generate(replace(request, stream=self.streamed))
         except Exception as error:

@@ -75,6 +75,19 @@ class ModelRef:
         )
 
 
+class Verbatim(Record, frozen=True, kw_only=True):
+    """A request in the words of the program that made it, for a provider that understands them."""
+
+    dialect: str
+    """The wire format it is written in."""
+    body: bytes
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Those that change what the body means, such as the name of a beta."""
+    query: str = ""
+    settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """What the user set: put in the place of what the program asks for."""
+
+
 class Request(Record, frozen=True, kw_only=True):
     """One call to a model, in our words; the wire formats spell it for each provider."""
 
@@ -97,3 +110,5 @@ class Request(Record, frozen=True, kw_only=True):
     """The how-manieth time this is asked, from 0."""
     nonce: str = ""
     """The trial's identity, so that a random baseline is random and yet repeatable."""
+    verbatim: Verbatim | None = None
+    """Sent instead of everything above by a provider of the same dialect: nothing is lost in translation."""

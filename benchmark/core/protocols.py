@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from benchmark.core.events import Event
-from benchmark.core.message import Likelihood, Message, Reply, Tool
+from benchmark.core.message import Likelihood, Message, Reply, StreamEvent, Tool
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Output, Score
@@ -30,10 +30,27 @@ class Endpoint:
         return f"Endpoint(base_url={self.base_url!r})"
 
 
+class Listener(Protocol):
+    """Hears a streamed answer while it comes; what is never streamed comes as the reply alone."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether something was passed on already, which cannot be taken back: the call is not tried again."""
+        ...
+
+    def hear(self, event: StreamEvent) -> None:
+        """The next event of the answer."""
+        ...
+
+    def hear_verbatim(self, data: bytes, events: Sequence[StreamEvent]) -> None:
+        """When the request was sent verbatim: the answer's next bytes as they came, and the events they tell of."""
+        ...
+
+
 class Generates(Protocol):
     """Answers requests: a provider, or something that stands before one."""
 
-    async def generate(self, request: Request) -> Reply:
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
         """Answer one request, or raise ProviderError."""
         ...
 
@@ -56,8 +73,8 @@ class Provider(Protocol):
         """Get ready to serve this model: connect, load, or nothing."""
         ...
 
-    async def generate(self, request: Request) -> Reply:
-        """Answer one request, or raise ProviderError."""
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
+        """Answer one request, or raise ProviderError. Who streams tells the listener."""
         ...
 
     async def list_models(self) -> Sequence[str]:

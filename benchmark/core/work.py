@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -91,6 +91,11 @@ class Workspace(Protocol):
     """HOST:PORT at which commands with `gateway` find the trial's gateway; empty when there is none."""
     isolation: Isolation
 
+    @property
+    def hosts(self) -> Iterable[str]:
+        """Names that commands tried to look up so far."""
+        ...
+
     async def run(self, command: Command) -> Finished:
         """Run a command in the folder. Nothing of it is left running afterwards."""
         ...
@@ -168,7 +173,7 @@ class Step(Record, frozen=True, kw_only=True):
     at_s: float
     """Seconds since the attempt began."""
     kind: str
-    """prompt, call, tool, check, question, permission, edit, error."""
+    """prompt, call, tool, context, check, question, permission, edit, error."""
     actor: str = ""
     """agent, runner, person, model."""
     text: str = ""

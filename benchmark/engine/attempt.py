@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -12,10 +14,14 @@ from benchmark.core.protocols import Agent, Scorer
 from benchmark.core.redact import Redactor
 from benchmark.core.task import Task
 from benchmark.core.trial import Failure, Outcome, Output, Score, Timing, Trial, TrialResult
-from benchmark.core.work import Work, WorkOutcome
+from benchmark.core.work import Isolation, Work, WorkOutcome
 from benchmark.engine.call import Caller
 from benchmark.engine.context import Judge, TrialContext
+from benchmark.engine.outside import gateway_name
 from benchmark.engine.workshop import TaskContext, Workshop, failure_of
+
+if TYPE_CHECKING:
+    from benchmark.gateway.gateway import Gateway
 
 _SCORED = (Outcome.ANSWERED, Outcome.CUT_OFF)
 
@@ -52,15 +58,37 @@ async def attempt_task(trial: Trial, task: Task, tools: Tools, workshop: Worksho
 
     async with workshop.slots:
         try:
-            async with Workspace.open(task, isolation=workshop.isolation) as workspace:
+            agent = tools.agents[trial.agent]
+            async with (
+                _gateway(trial, agent, workshop.isolation) as gateway,
+                Workspace.open(task, isolation=workshop.isolation, gateway=gateway.address if gateway else None) as workspace,
+            ):
                 context = TaskContext(trial, tools.caller, workshop, task, workspace)
-                error = await context.work(tools.agents[trial.agent])
+                if gateway is not None:
+                    gateway.answers, context.gateway_key = context.outside, gateway.key
+                error = await context.work(agent)
+                if gateway is not None:
+                    await gateway.hang_up()
                 work = await context.judged(error)
                 return await _task_result(trial, work, error, context, tools)
         except SandboxError as error:
             work = Work(outcome=WorkOutcome.SANDBOX_ERROR, seconds=0.0, isolation=workshop.isolation)
             failed = _failed(trial, error, TrialContext(trial, tools.caller), tools, kind=FailureKind.SANDBOX)
             return replace(failed, work=work)
+
+
+@contextlib.asynccontextmanager
+async def _gateway(trial: Trial, agent: Agent, isolation: Isolation) -> AsyncIterator[Gateway | None]:
+    """The trial's own endpoint, for an agent that needs one."""
+    if not getattr(agent, "uses_gateway", False):
+        yield None
+        return
+    from benchmark.gateway.gateway import Gateway
+
+    gateway = Gateway(model=gateway_name(trial.model), context_window=trial.model.context_window)
+    # A sandbox without a network of its own can be led to a port of this machine only.
+    async with gateway.open(on_port=bool({"network", "udp"} & set(isolation.missing))):
+        yield gateway
 
 
 async def _task_result(trial: Trial, work: Work, error: BenchmarkError | None, context: TaskContext, tools: Tools) -> TrialResult:

@@ -13,7 +13,7 @@ from benchmark.core.clock import Clock
 from benchmark.core.errors import FailureKind, ProviderError
 from benchmark.core.message import Likelihood, Message, Reply, Usage
 from benchmark.core.model import Request
-from benchmark.core.protocols import Generates
+from benchmark.core.protocols import Generates, Listener
 from benchmark.core.run import RetryPolicy
 from benchmark.engine.deadlines import Deadlines
 from benchmark.engine.stop import Stop
@@ -52,14 +52,16 @@ class Caller:
     """Have the answers streamed."""
     random: random.Random = field(default_factory=random.Random)
 
-    async def call_with_retries(self, request: Request, meter: Meter) -> Reply:
+    async def call_with_retries(self, request: Request, meter: Meter, listener: Listener | None = None) -> Reply:
         """Call until it works, cannot work, or was tried often enough."""
         tries = _Tries(answers=self.gate.answers)
         while True:
             started, queued = self.clock.monotonic(), meter.queue_s
             try:
-                return await self.call_within_limits(request, meter)
+                return await self.call_within_limits(request, meter, listener)
             except ProviderError as error:
+                if listener is not None and listener.begun:
+                    raise
                 tries.count(error, self.gate.answers)
                 wait = self._wait_or_raise(error, tries)
                 self.on_wait(_reason(error), wait)
@@ -67,12 +69,12 @@ class Caller:
                 tries.waited_s += wait
                 meter.retry_s += self.clock.monotonic() - started - (meter.queue_s - queued)
 
-    async def call_within_limits(self, request: Request, meter: Meter) -> Reply:
+    async def call_within_limits(self, request: Request, meter: Meter, listener: Listener | None = None) -> Reply:
         """Call once there is room: in the budget, in the declared limits, in the account."""
         gate = self.gate
         ticket = gate.try_enter() or await self._queued(request, meter)
         try:
-            reply = await self.call(request, meter)
+            reply = await self.call(request, meter, listener)
         except ProviderError as error:
             gate.failed(ticket, error)
             raise
@@ -82,12 +84,14 @@ class Caller:
         gate.answered(ticket, Usage() if reply.cached else reply.usage)
         return reply
 
-    async def call(self, request: Request, meter: Meter) -> Reply:
+    async def call(self, request: Request, meter: Meter, listener: Listener | None = None) -> Reply:
         """Call once, for no longer than one attempt may take."""
         meter.attempts += 1
         started = self.clock.monotonic()
         try:
-            reply = await self.deadlines.within(self.request_timeout_s, self.provider.generate(request))
+            # A provider that was written before there were listeners still answers whoever does not listen.
+            answer = self.provider.generate(request, listener) if listener else self.provider.generate(request)
+            reply = await self.deadlines.within(self.request_timeout_s, answer)
         except TimeoutError:
             message = f"no answer within {self.request_timeout_s:g} s"
             raise ProviderError(message, kind=FailureKind.TIMEOUT) from None

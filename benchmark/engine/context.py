@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from benchmark.core.errors import FailureKind, ProviderError, UsageError
 from benchmark.core.message import Likelihood, Message, Reply, Tool, Usage
 from benchmark.core.model import ModelRef, Request
+from benchmark.core.protocols import Listener
 from benchmark.core.trial import Trial
 from benchmark.core.work import Finished, Gateway, Verdict, Workspace
 from benchmark.engine.budget import cost_of
@@ -52,19 +53,26 @@ class TrialContext:
         request = Request(
             model=trial.model.name,
             messages=tuple(messages),
-            settings=_settings(trial),
+            settings=settings_of(trial),
             tools=tuple(tools),
             options=labels(trial.sample),
             stream=self._caller.stream,
             repeat=trial.repeat,
             nonce=trial.id,
         )
-        reply = await self._caller.call_with_retries(request, self.meter)
+        return await self.call(request)
+
+    async def call(self, request: Request, listener: Listener | None = None) -> Reply:
+        """Have a request answered, and count what that took."""
+        reply = await self._caller.call_with_retries(request, self.meter, listener)
         self.cached = self.cached and reply.cached
         if reply.usage is not None and not reply.cached:
-            usage = _priced(reply.usage, trial.model)
-            self.usage = usage if self.usage is None else self.usage + usage
+            self.add_usage(_priced(reply.usage, self._trial.model))
         return reply
+
+    def add_usage(self, usage: Usage) -> None:
+        """Count what a call consumed."""
+        self.usage = usage if self.usage is None else self.usage + usage
 
     async def likelihood(self, messages: Sequence[Message], continuation: str) -> Likelihood:
         """Have the trial's model weigh a continuation."""
@@ -143,7 +151,7 @@ def _priced(usage: Usage, model: ModelRef) -> Usage:
     return replace(usage, cost_usd=cost)
 
 
-def _settings(trial: Trial) -> Mapping[str, Any]:
+def settings_of(trial: Trial) -> Mapping[str, Any]:
     """What is sent along; a repeat asks with the next seed, or it would only repeat itself."""
     settings = trial.model.settings
     stop = trial.sample.stop

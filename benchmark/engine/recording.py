@@ -17,7 +17,7 @@ from benchmark.core.errors import ConfigError, FailureKind, ProviderError
 from benchmark.core.files import slug
 from benchmark.core.message import Reply
 from benchmark.core.model import ModelRef, Request
-from benchmark.core.protocols import Generates
+from benchmark.core.protocols import Generates, Listener
 
 Redact = Callable[[str], str]
 
@@ -43,7 +43,8 @@ _REPLY = msgspec.json.Decoder(Reply)
 
 def request_key(request: Request) -> str:
     """Identity of everything in a request that affects its answer; the repeat is part of it."""
-    return digest_of({**msgspec.to_builtins(request), "nonce": "", "options": (), "stream": False})
+    asked = replace(request, verbatim=None)
+    return digest_of({**msgspec.to_builtins(asked), "nonce": "", "options": (), "stream": False})
 
 
 class Recorder:
@@ -59,10 +60,10 @@ class Recorder:
         except OSError as error:
             raise ConfigError(f"cannot record to {path}: {error.strerror}") from None
 
-    async def generate(self, request: Request) -> Reply:
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
         """Ask, and write down what came of it."""
         try:
-            reply = await self._inner.generate(request)
+            reply = await self._inner.generate(request, listener)
         except ProviderError as error:
             self._write(request, fault=_Fault(error.kind, str(error), error.retry_after))
             raise
@@ -93,7 +94,7 @@ class Replay:
             entry = self._read(line, number)
             self._answers[entry.key].append(entry)
 
-    async def generate(self, request: Request) -> Reply:
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
         """The next answer recorded for this request."""
         answers = self._answers.get(request_key(request))
         if not answers:
@@ -126,13 +127,13 @@ class Cache:
         except (OSError, sqlite3.Error) as error:
             raise ConfigError(f"cannot keep a cache in {folder}: {error}") from None
 
-    async def generate(self, request: Request) -> Reply:
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
         """The remembered answer, or a new one that is remembered from now on."""
         key = f"{self._model}/{request_key(request)}"
         row = self._answers.execute("SELECT reply FROM answers WHERE key = ?", (key,)).fetchone()
         if row is not None:
             return replace(_REPLY.decode(row[0]), cached=True)
-        reply = await self._inner.generate(request)
+        reply = await self._inner.generate(request, listener)
         with contextlib.suppress(sqlite3.Error):  # A full disk is no reason to lose an answer.
             self._answers.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, msgspec.json.encode(reply)))
         return reply

@@ -17,10 +17,11 @@ from benchmark.core.message import Message, Reply, Tool
 from benchmark.core.protocols import Agent, Attendant
 from benchmark.core.run import WorkSettings
 from benchmark.core.task import Task
-from benchmark.core.trial import Trial
-from benchmark.core.work import Changes, Isolation, Step, Verdict, Work, WorkOutcome, Workspace
+from benchmark.core.trial import Output, Trial
+from benchmark.core.work import Changes, Gateway, Isolation, Step, Verdict, Work, WorkOutcome, Workspace
 from benchmark.engine.call import Caller
 from benchmark.engine.context import TrialContext
+from benchmark.engine.outside import OutsideCalls, gateway_name
 
 _LONGEST_STEP = 20_000
 _LARGEST_TRANSCRIPT = 2_000_000
@@ -78,6 +79,24 @@ class TaskContext(TrialContext):
         self.permissions = ""
         self.first_try: bool | None = None
         self.last_was_question = False
+        self.outside = OutsideCalls(self, self._trial, caller, most=workshop.calls_for(task))
+        self.gateway_key = "dummy"
+        self._worker: asyncio.Task[Any] | None = None
+        self._halted: BaseException | None = None
+
+    @property
+    def gateway(self) -> Gateway:
+        """Where a program inside the workspace finds the trial's model."""
+        address = self._workspace.gateway
+        if not address:
+            raise AgentError("there is no gateway: an agent that uses one says so by `uses_gateway = True`")
+        model = self._trial.model
+        return Gateway(
+            base_url=f"http://{address}",
+            model=gateway_name(model),
+            key=self.gateway_key,
+            context_window=model.context_window,
+        )
 
     @property
     def workspace(self) -> Workspace:
@@ -96,20 +115,28 @@ class TaskContext(TrialContext):
             raise OutOfCalls(f"the model was called {most} times, which is all the task allows; --max-model-calls raises it")
         began = self._shop.clock.monotonic()
         reply = await super().ask(messages, tools=tools)
-        self.calls += 1
-        self.tool_calls += len(reply.tool_calls)
-        self._note_reply(reply, self._shop.clock.monotonic() - began)
+        self.count_reply(reply, self._shop.clock.monotonic() - began)
         return reply
 
-    def _note_reply(self, reply: Reply, seconds: float) -> None:
-        usage = reply.usage
+    def count_reply(self, reply: Reply, seconds: float, **more: Any) -> None:
+        """A call was answered: count it and write it down."""
+        self.calls += 1
+        self.tool_calls += len(reply.tool_calls)
+        usage, hide = reply.usage, self._caller.redact
         tokens = {} if usage is None else {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-        asked = [{"name": call.name, "arguments": call.arguments[:_LONGEST_STEP]} for call in reply.tool_calls]
+        asked = [{"name": call.name, "arguments": hide(call.arguments[:_LONGEST_STEP])} for call in reply.tool_calls]
         said = reply.text or ", ".join(call.name for call in reply.tool_calls)
-        self.note("call", said, actor="model", seconds=round(seconds, 3), tools=asked, **tokens)
+        self.note("call", said, actor="model", seconds=round(seconds, 3), tools=asked, **tokens, **more)
+
+    def halt(self, reason: BaseException) -> None:
+        """Stop the agent: it would only go on asking in vain."""
+        if self._worker is not None and self._halted is None:
+            self._halted = reason
+            self._worker.cancel()
 
     def note(self, kind: str, text: str, *, actor: str = "agent", **data: Any) -> None:
         """Write a step down and show it. A transcript has an end: what goes on for ever is not kept for ever."""
+        text = self._caller.redact(text)
         text = text if len(text) <= _LONGEST_STEP else f"{text[: _LONGEST_STEP // 2]}\n…\n{text[-_LONGEST_STEP // 2 :]}"
         if kind == "agent":
             self.agent_version, self.permissions = str(data.get("version", "")), str(data.get("permissions", ""))
@@ -213,17 +240,31 @@ class TaskContext(TrialContext):
         seconds = self._shop.seconds_for(self._task)
         try:
             async with asyncio.timeout(seconds) as self._deadline:
-                output = await agent.run(self._trial.sample, self)
+                output = await self._run(agent)
             self.said = self.said or output.text
         except TimeoutError:
             self.note("error", f"timed out after {seconds:g} seconds; raise --timeout", actor="runner")
-            return _OutOfTime(f"timed out after {seconds:g} seconds; raise --timeout, or the task's agent.timeout_sec")
+            late = _OutOfTime(f"timed out after {seconds:g} seconds; raise --timeout, or the task's agent.timeout_sec")
+            return self.outside.trouble or late
         except (OutOfCalls, AgentError, ProviderError, SandboxError) as error:
             self.note("error", str(error), actor="runner")
-            return error
+            # An agent whose model does not answer fails in a way of its own; the model's silence is why.
+            return (self.outside.trouble or error) if isinstance(error, AgentError) else error
         finally:
             self._deadline = None
-        return None
+        return self.outside.trouble
+
+    async def _run(self, agent: Agent) -> Output:
+        """The agent's own work, until it is done or halted."""
+        self._worker = asyncio.current_task()
+        try:
+            return await agent.run(self._trial.sample, self)
+        except asyncio.CancelledError:
+            if self._halted is None or self._worker is None or self._worker.uncancel():
+                raise
+            raise self._halted from None
+        finally:
+            self._worker = None
 
     async def judged(self, error: BenchmarkError | None) -> Work:
         """What the attempt amounted to; the check decides, however the agent ended."""
@@ -239,6 +280,7 @@ class TaskContext(TrialContext):
             seconds=seconds,
             prompts_sent=1 + self.follow_ups,
             model_calls=self.calls,
+            side_calls=self.outside.side_calls,
             tool_calls=self.tool_calls,
             follow_ups=self.follow_ups,
             questions=self.questions,
@@ -251,6 +293,7 @@ class TaskContext(TrialContext):
             isolation=self._workspace.isolation,
             agent_version=self.agent_version,
             permissions=self.permissions,
+            hosts=tuple(self._workspace.hosts),
         )
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from benchmark.core.message import Reply
 from benchmark.core.model import Request
+from benchmark.core.protocols import Listener
 from benchmark.providers.http import HttpProvider
 from benchmark.wire import messages
 from benchmark.wire.faults import malformed
@@ -32,9 +33,16 @@ class Anthropic(HttpProvider):
         """The key and the version of the format we speak."""
         return {"x-api-key": self._endpoint.api_key, "anthropic-version": "2023-06-01"}
 
-    async def generate(self, request: Request) -> Reply:
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
         """Ask for one message."""
-        return await self.ask("/v1/messages", messages.encode(request), messages, stream=request.stream)
+        if request.verbatim is not None and request.verbatim.dialect == "messages":
+            return await self.pass_on("/v1/messages", messages, request, listener)
+        return await self.ask("/v1/messages", messages.encode(request), messages, request, listener)
+
+    @classmethod
+    def dialects(cls, base_url: str) -> frozenset[str]:
+        """What is taken as it is."""
+        return frozenset({"messages"})
 
     async def list_models(self) -> Sequence[str]:
         """Names of the models the account may use."""

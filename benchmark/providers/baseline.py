@@ -10,7 +10,7 @@ from benchmark.core.digest import order_key
 from benchmark.core.errors import MissingModel
 from benchmark.core.message import Likelihood, Message, Reply, Usage
 from benchmark.core.model import ModelRef, Request
-from benchmark.core.protocols import Endpoint
+from benchmark.core.protocols import Endpoint, Listener
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _NAMES = ("random", "always-first", "constant")
@@ -34,7 +34,7 @@ class Baseline:
         if model.name not in _NAMES:
             raise MissingModel(f"there is no baseline {model.name!r}; there are {', '.join(_NAMES)}")
 
-    async def generate(self, request: Request) -> Reply:
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
         """Answer without reading for meaning. Free text: a word of the question, or "yes"."""
         options = request.options or tuple(_WORD.findall(request.messages[-1].text)) or ("yes",)
         if request.model == "random":

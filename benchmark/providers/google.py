@@ -10,6 +10,7 @@ import msgspec
 
 from benchmark.core.message import Reply
 from benchmark.core.model import Request
+from benchmark.core.protocols import Listener
 from benchmark.providers.http import HttpProvider
 from benchmark.wire import gemini
 from benchmark.wire.faults import malformed
@@ -31,11 +32,18 @@ class Google(HttpProvider):
         """The key, in a header: addresses end up in logs."""
         return {"x-goog-api-key": self._endpoint.api_key}
 
-    async def generate(self, request: Request) -> Reply:
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
         """Ask for one answer."""
         action = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
         path = f"/v1beta/models/{quote(request.model, safe='')}:{action}"
-        return await self.ask(path, gemini.encode(request), gemini, stream=request.stream)
+        if request.verbatim is not None and request.verbatim.dialect == "gemini":
+            return await self.pass_on(path, gemini, request, listener)
+        return await self.ask(path, gemini.encode(request), gemini, request, listener)
+
+    @classmethod
+    def dialects(cls, base_url: str) -> frozenset[str]:
+        """What is taken as it is."""
+        return frozenset({"gemini"})
 
     async def list_models(self) -> Sequence[str]:
         """Names of the models that can generate text."""

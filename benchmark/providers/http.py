@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from benchmark import __version__
 from benchmark.core.errors import ConfigError, FailureKind, ProviderError
 from benchmark.core.message import Reply, StreamEvent
-from benchmark.core.model import ModelRef
-from benchmark.core.protocols import Endpoint
+from benchmark.core.model import ModelRef, Request, Verbatim
+from benchmark.core.protocols import Endpoint, Listener
 from benchmark.core.redact import Redactor
 from benchmark.providers.transport import BodyTooLarge, Sink, Transport, TransportError
 from benchmark.wire.faults import fault
@@ -39,6 +39,10 @@ class Wire(Protocol):
 
     def decode(self, data: bytes, /) -> Reply:
         """An answer that came whole."""
+        ...
+
+    def encode(self, request: Request, /) -> dict[str, Any]:
+        """The body of a request."""
         ...
 
     def Reader(self) -> StreamReader:
@@ -75,36 +79,54 @@ class HttpProvider:
         """Send a body as JSON; the answer's bytes, or a ProviderError."""
         return await self._fetch("POST", path, _ENCODER.encode(body))
 
-    async def ask(self, path: str, body: Mapping[str, Any], wire: Wire, *, stream: bool) -> Reply:
+    async def ask(
+        self, path: str, body: Mapping[str, Any], wire: Wire, request: Request, listener: Listener | None = None
+    ) -> Reply:
         """Send a request and read its answer, whole or piece by piece."""
         try:
-            return await (self._ask_streamed(path, body, wire) if stream else self._ask_whole(path, body, wire))
+            if not request.stream:
+                return wire.decode(await self._fetch("POST", path, _ENCODER.encode(body)))
+            incoming = _Incoming(wire.Reader(), listener)
+            await self._fetch("POST", path, _ENCODER.encode(body), incoming.take)
+            return incoming.reply()
         except ProviderError as error:
             self._hidden(error)
             raise
 
-    async def _ask_whole(self, path: str, body: Mapping[str, Any], wire: Wire) -> Reply:
-        return wire.decode(await self._fetch("POST", path, _ENCODER.encode(body)))
+    def spelled(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A client's body as this very server wants it."""
+        return body
 
-    async def _ask_streamed(self, path: str, body: Mapping[str, Any], wire: Wire) -> Reply:
-        reader, started = wire.Reader(), monotonic()
-        first: list[float] = []
-
-        def sink(data: bytes) -> None:
-            if reader.feed(data) and not first:
-                first.append(monotonic() - started)
-
-        await self._fetch("POST", path, _ENCODER.encode(body), sink)
-        return replace(reader.finish(), first_token_seconds=first[0] if first else None)
+    async def pass_on(self, path: str, wire: Wire, request: Request, listener: Listener | None) -> Reply:
+        """Send a request in its maker's own words; the answer's bytes go back as they came, and are read on the way."""
+        own = request.verbatim
+        assert own is not None
+        body = _ENCODER.encode(self.spelled(with_settings(own, request, wire)))
+        path = f"{path}?{own.query}" if own.query else path
+        try:
+            if not request.stream:
+                data = await self._fetch("POST", path, body, headers=own.headers)
+                reply = wire.decode(data)
+                if listener is not None:
+                    listener.hear_verbatim(data, ())
+                return reply
+            incoming = _Incoming(wire.Reader(), listener, verbatim=True)
+            await self._fetch("POST", path, body, incoming.take, headers=own.headers)
+            return incoming.reply()
+        except ProviderError as error:
+            self._hidden(error)
+            raise
 
     async def get(self, path: str) -> bytes:
         """Fetch an address; the answer's bytes, or a ProviderError."""
         return await self._fetch("GET", path, b"")
 
-    async def _fetch(self, method: str, path: str, data: bytes, sink: Sink | None = None) -> bytes:
+    async def _fetch(
+        self, method: str, path: str, data: bytes, sink: Sink | None = None, headers: Mapping[str, str] | None = None
+    ) -> bytes:
         transport = self._transport or self._opened()
         try:
-            response = await transport.request(method, path, data, sink=sink)
+            response = await transport.request(method, path, data, sink=sink, headers=headers)
         except BodyTooLarge as error:
             raise ProviderError(f"{self.base_url}: {error}", kind=FailureKind.MALFORMED) from error
         except TransportError as error:
@@ -123,6 +145,52 @@ class HttpProvider:
             always = {"User-Agent": f"tiebreak/{__version__}", "Content-Type": "application/json"}
             self._transport = Transport(self.base_url, always | self.headers())
         return self._transport
+
+
+class _Incoming:
+    """A streamed answer on its way: read, timed, and told to whoever listens."""
+
+    __slots__ = ("_first_s", "_listener", "_reader", "_started", "_verbatim")
+
+    def __init__(self, reader: StreamReader, listener: Listener | None, *, verbatim: bool = False) -> None:
+        self._reader = reader
+        self._listener = listener
+        self._verbatim = verbatim
+        self._started = monotonic()
+        self._first_s: float | None = None
+
+    def take(self, data: bytes) -> None:
+        """The next bytes. Read before they are passed on: an error in them is ours to handle first."""
+        events = self._reader.feed(data)
+        if events and self._first_s is None:
+            self._first_s = monotonic() - self._started
+        if self._listener is None:
+            return
+        if self._verbatim:
+            self._listener.hear_verbatim(data, events)
+            return
+        for event in events:
+            self._listener.hear(event)
+
+    def reply(self) -> Reply:
+        """The whole answer."""
+        return replace(self._reader.finish(), first_token_seconds=self._first_s)
+
+
+def with_settings(own: Verbatim, request: Request, wire: Wire) -> dict[str, Any]:
+    """A client's own body, asking for the trial's model and with the user's settings in the place of the client's."""
+    body: dict[str, Any] = msgspec.json.decode(own.body)
+    bare = wire.encode(Request(model=request.model, messages=()))
+    ours = wire.encode(Request(model=request.model, messages=(), settings=own.settings, stream=request.stream))
+    if "max_tokens" in own.settings:
+        body.pop("max_completion_tokens", None)
+    for name, value in ours.items():
+        # What is in every request says nothing of the settings.
+        if name != "model" and bare.get(name) == value and name not in own.settings:
+            continue
+        kept = body.get(name)
+        body[name] = {**kept, **value} if isinstance(kept, dict) and isinstance(value, dict) else value
+    return body
 
 
 def checked_url(url: str) -> str:

@@ -20,7 +20,7 @@ import msgspec
 from benchmark.core.errors import FailureKind, MissingExtra, MissingModel, ProviderError
 from benchmark.core.message import Likelihood, Message, Reply
 from benchmark.core.model import ModelRef, Request
-from benchmark.core.protocols import Endpoint
+from benchmark.core.protocols import Endpoint, Listener
 from benchmark.providers.openai import Compatible
 
 EMBEDDED = "smollm2-135m"
@@ -41,6 +41,11 @@ class LlamaCpp:
     local: ClassVar[bool] = True
     reference: ClassVar[bool] = False
     unsupported: ClassVar[frozenset[str]] = Compatible.unsupported
+
+    @classmethod
+    def dialects(cls, base_url: str) -> frozenset[str]:
+        """What llama.cpp's server takes as it is."""
+        return Compatible.dialects(base_url)
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -71,11 +76,11 @@ class LlamaCpp:
         self._clients[model.name] = _Server(endpoint)
         self._servers[model.name] = _Server(replace(endpoint, base_url=url))
 
-    async def generate(self, request: Request) -> Reply:
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
         """Ask the model's process for one chat completion."""
         client = self._clients[request.model]
         try:
-            return await client.generate(request)
+            return await client.generate(request, listener)
         except ProviderError as error:
             code = self._processes[request.model].returncode
             if code is None:

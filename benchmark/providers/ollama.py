@@ -9,7 +9,7 @@ from typing import ClassVar
 from benchmark.core.errors import FailureKind, ProviderError
 from benchmark.core.message import Reply
 from benchmark.core.model import ModelRef, Request
-from benchmark.core.protocols import Endpoint
+from benchmark.core.protocols import Endpoint, Listener
 from benchmark.providers.http import HttpProvider
 from benchmark.wire import ollama
 
@@ -34,10 +34,10 @@ class Ollama(HttpProvider):
         # OLLAMA_HOST is also what the server listens on: "all interfaces" is no address to call.
         super().__init__(replace(endpoint, base_url=endpoint.base_url.replace("0.0.0.0", "127.0.0.1")))  # noqa: S104
 
-    async def generate(self, request: Request) -> Reply:
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
         """Ask for one answer."""
         body = ollama.encode(request)
-        reply = await self.ask("/api/chat", body, ollama, stream=request.stream)
+        reply = await self.ask("/api/chat", body, ollama, request, listener)
         refuse_truncated(request, reply, body["options"]["num_ctx"])
         return reply
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from benchmark.core.message import Reply
 from benchmark.core.model import Request
-from benchmark.providers.http import HttpProvider
-from benchmark.wire import chat
+from benchmark.core.protocols import Listener
+from benchmark.providers.http import HttpProvider, Wire
+from benchmark.wire import chat, responses
 from benchmark.wire.faults import malformed
+
+_VERBATIM: dict[str, tuple[str, Wire]] = {"chat": ("/chat/completions", chat), "responses": ("/responses", responses)}
 
 
 class OpenAI(HttpProvider):
@@ -31,12 +34,26 @@ class OpenAI(HttpProvider):
         key = self._endpoint.api_key
         return {"Authorization": f"Bearer {key}"} if key else {}
 
-    async def generate(self, request: Request) -> Reply:
-        """Ask for one chat completion."""
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
+        """Ask for one chat completion, or for what a client of the same dialect asks for."""
+        if request.verbatim is not None and request.verbatim.dialect in ("chat", "responses"):
+            path, wire = _VERBATIM[request.verbatim.dialect]
+            return await self.pass_on(path, wire, request, listener)
         # Only OpenAI itself knows (and for its newer models insists on) the newer name.
         limit_name = "max_completion_tokens" if self.base_url == self.default_url else "max_tokens"
         body = chat.encode(request, limit_name=limit_name)
-        return await self.ask("/chat/completions", body, chat, stream=request.stream)
+        return await self.ask("/chat/completions", body, chat, request, listener)
+
+    def spelled(self, body: dict[str, Any]) -> dict[str, Any]:
+        """OpenAI itself wants the length limit under its newer name."""
+        if self.base_url == self.default_url and "max_tokens" in body:
+            body["max_completion_tokens"] = body.pop("max_tokens")
+        return body
+
+    @classmethod
+    def dialects(cls, base_url: str) -> frozenset[str]:
+        """What is taken as it is; of responses only OpenAI itself is sure to know."""
+        return frozenset({"chat", "responses"} if base_url in ("", OpenAI.default_url) else {"chat"})
 
     async def list_models(self) -> Sequence[str]:
         """Names of the models the server offers."""
@@ -55,3 +72,8 @@ class Compatible(OpenAI):
     url_variables: ClassVar[tuple[str, ...]] = ()
     unsupported: ClassVar[frozenset[str]] = chat.UNSUPPORTED - chat.EXTENSIONS
     default_url: ClassVar[str] = ""
+
+    @classmethod
+    def dialects(cls, base_url: str) -> frozenset[str]:
+        """What is taken as it is."""
+        return frozenset({"chat"})

@@ -12,7 +12,7 @@ import msgspec
 from benchmark.core.errors import ConfigError, FailureKind, MissingModel, ProviderError
 from benchmark.core.message import Finish, Reply, Usage
 from benchmark.core.model import ModelRef, Request
-from benchmark.core.protocols import Endpoint
+from benchmark.core.protocols import Endpoint, Listener
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -56,7 +56,7 @@ class Scripted:
         """Read the script."""
         self._scripts[model.name] = _read(Path(model.name))
 
-    async def generate(self, request: Request) -> Reply:
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
         """Say the first line that fits."""
         self.calls += 1
         line = self._next(self._scripts[request.model], request.messages[-1].text)

@@ -66,9 +66,17 @@ class Transport:
         self._idle: list[_Connection] = []
         self._busy: set[_Connection] = set()
 
-    async def request(self, method: str, path: str, body: bytes = b"", *, sink: Sink | None = None) -> Response:
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        sink: Sink | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
         """Send a request and wait for the whole answer; the body of a good one goes to the sink if there is one."""
-        message = self._message(method, path, body)
+        message = self._message(method, path, body, _lines(headers) if headers else b"")
         connection = self._fresh() or await self._connect()
         return await self._exchange(connection, message, sink)
 
@@ -99,11 +107,11 @@ class Transport:
             connection.abort()
         return None
 
-    def _message(self, method: str, path: str, body: bytes) -> bytes:
+    def _message(self, method: str, path: str, body: bytes, more: bytes) -> bytes:
         # Through a proxy, a plain request names the whole address; an encrypted one goes through a tunnel.
         origin = f"http://{_authority(self._url)}" if self._proxy and self._url.scheme == "http" else ""
         line = f"{method} {origin}{self._url.path}{path} HTTP/1.1\r\n".encode()
-        return b"%b%bContent-Length: %d\r\n\r\n%b" % (line, self._head, len(body), body)
+        return b"%b%b%bContent-Length: %d\r\n\r\n%b" % (line, self._head, more, len(body), body)
 
     async def _connect(self) -> _Connection:
         try:
@@ -330,11 +338,14 @@ def _authority(url: SplitResult, *, with_port: bool = False) -> str:
 
 def _head(url: SplitResult, headers: Mapping[str, str]) -> bytes:
     """The headers every request has."""
+    return _lines({"Host": _authority(url), **headers})
+
+
+def _lines(headers: Mapping[str, str]) -> bytes:
     for name, value in headers.items():
         if not value.isprintable() or not value.isascii():
             raise ConfigError(f"the value of {name} holds a line break or a character no header may have; is the key right?")
-    lines = {"Host": _authority(url), **headers}
-    return "".join(f"{name}: {value}\r\n" for name, value in lines.items()).encode("ascii")
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("ascii")
 
 
 def _proxy_for(url: SplitResult) -> SplitResult | None:

@@ -60,6 +60,8 @@ class Workspace:
         self.isolation = box.isolation
         self.path = box.cwd
         self.home = box.home_inside
+        self.hosts: dict[str, None] = {}
+        """Names that commands tried to look up, in order."""
         self.gateway = f"127.0.0.1:{box.gateway_port}" if box.gateway else ""
 
     @classmethod
@@ -84,7 +86,9 @@ class Workspace:
 
     async def run(self, command: Command) -> Finished:
         """Run a command in the folder. Nothing of it is left running afterwards."""
-        return await execute(self._box, command)
+        finished = await execute(self._box, command)
+        self.hosts |= dict.fromkeys(finished.hosts)
+        return finished
 
     async def read(self, path: str, most_bytes: int = 200_000) -> bytes:
         """A file's content. Links are followed while they stay below the folder; OSError as usual."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -40,6 +41,7 @@ from benchmark.wire.reading import (
 )
 from benchmark.wire.writing import (
     Logprob,
+    StreamWriter,
     data_url,
     encode_line,
     function,
@@ -47,6 +49,7 @@ from benchmark.wire.writing import (
     is_strict,
     openai_logprobs,
     text_parts,
+    written,
 )
 
 UNSUPPORTED = frozenset({"top_k", "min_p", "repeat_penalty", "num_ctx", "tool_image"})
@@ -527,20 +530,30 @@ def encode_stream(
     created: int = 0,
     with_usage: bool = True,
 ) -> Iterator[bytes]:
-    """A streamed response. A refusal ends as filtered: the words are out before it is known for one."""
-    head = {"id": reply_id, "object": "chat.completion.chunk", "created": created, "model": model}
-    role: dict[str, Any] = {"role": "assistant"}
-    for event in events:
+    """A streamed response."""
+    return written(Writer(model=model, reply_id=reply_id, created=created, with_usage=with_usage), events)
+
+
+class Writer(StreamWriter):
+    """Writes a streamed response. A refusal ends as filtered: the words are out before it is known for one."""
+
+    def __init__(self, *, model: str = "", reply_id: str = "chatcmpl-0", created: int = 0, with_usage: bool = True) -> None:
+        self._head = {"id": reply_id, "object": "chat.completion.chunk", "created": created, "model": model}
+        self._role: dict[str, Any] = {"role": "assistant"}
+        self._with_usage = with_usage
+
+    def write(self, event: StreamEvent) -> Iterable[bytes]:
+        """One chunk; the end is several."""
         if isinstance(event, StreamEnd):
-            yield from _encode_end(event, head, with_usage=with_usage)
-            return
+            return _encode_end(event, self._head, with_usage=self._with_usage)
         delta = _delta(event)
-        if delta is not None:
-            logprobs = event.logprobs if isinstance(event, TextDelta) else ()
-            choice: dict[str, Any] = {"index": 0, "delta": role | delta, "finish_reason": None}
-            choice["logprobs"] = {"content": openai_logprobs(logprobs)} if logprobs else None
-            role = {}
-            yield sse.event(encode_line(head | {"choices": [choice]}))
+        if delta is None:
+            return ()
+        logprobs = event.logprobs if isinstance(event, TextDelta) else ()
+        choice: dict[str, Any] = {"index": 0, "delta": self._role | delta, "finish_reason": None}
+        choice["logprobs"] = {"content": openai_logprobs(logprobs)} if logprobs else None
+        self._role = {}
+        return (sse.event(encode_line(self._head | {"choices": [choice]})),)
 
 
 def _delta(event: StreamEvent) -> dict[str, Any] | None:
@@ -563,3 +576,34 @@ def _encode_end(end: StreamEnd, head: dict[str, Any], *, with_usage: bool) -> It
     if with_usage and end.usage is not None:
         yield sse.event(encode_line(head | {"choices": [], "usage": _encode_usage(end.usage)}))
     yield sse.event(b"[DONE]")
+
+
+_EVENT_ENDS = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
+
+
+class WithoutUsage:
+    """Takes the chunk that only tells the usage out of a stream's bytes: some clients cannot read one without choices."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """The whole events so far, but that one."""
+        *events, self._held = _EVENT_ENDS.split(self._held + data)
+        pairs = zip(events[::2], events[1::2], strict=True)
+        return b"".join(event + end for event, end in pairs if not _tells_only_usage(event))
+
+    def rest(self) -> bytes:
+        """What came after the last whole event."""
+        held, self._held = self._held, b""
+        return b"" if _tells_only_usage(held) else held
+
+
+def _tells_only_usage(event: bytes) -> bool:
+    if b'"usage"' not in event or b'"choices"' not in event:
+        return False
+    try:
+        chunk = _CHUNK_DECODER.decode(event.strip().removeprefix(b"data:"))
+    except UNREADABLE:
+        return False
+    return chunk.choices == [] and chunk.usage is not None

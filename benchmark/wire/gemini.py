@@ -32,6 +32,8 @@ from benchmark.wire.faults import malformed, reported
 from benchmark.wire.reading import LARGEST_STREAM_BYTES, StreamReader, bad_request, gather, parse, plausible, read_request
 from benchmark.wire.writing import (
     ENCODER,
+    StreamWriter,
+    WholeCalls,
     arguments_of,
     arguments_text,
     as_list,
@@ -39,7 +41,7 @@ from benchmark.wire.writing import (
     raw_arguments,
     text_parts,
     tool_names,
-    with_whole_calls,
+    written,
 )
 
 UNSUPPORTED = frozenset({"min_p", "repeat_penalty", "num_ctx", "tool_image"})
@@ -605,17 +607,29 @@ class Reader(StreamReader):
 
 
 def encode_stream(events: Iterable[StreamEvent], *, model: str = "", reply_id: str = "") -> Iterator[bytes]:
-    """A streamed response. Tool calls go out whole: the format knows no pieces of one."""
-    tail: dict[str, Any] = {"modelVersion": model, "responseId": reply_id}
-    for event in with_whole_calls(events):
-        if isinstance(event, StreamEnd):
-            usage = {"usageMetadata": _encode_usage(event.usage)} if event.usage is not None else {}
-            yield sse.event(encode_line({"candidates": [_candidate([], event.finish)]} | usage | tail))
-            return
-        parts = _event_parts(event)
-        logprobs = event.logprobs if isinstance(event, TextDelta) else ()
-        if parts or logprobs:
-            yield sse.event(encode_line({"candidates": [_candidate(parts, None, logprobs)]} | tail))
+    """A streamed response."""
+    return written(Writer(model=model, reply_id=reply_id), events)
+
+
+class Writer(StreamWriter):
+    """Writes a streamed response. Tool calls go out whole: the format knows no pieces of one."""
+
+    def __init__(self, *, model: str = "", reply_id: str = "") -> None:
+        self._tail: dict[str, Any] = {"modelVersion": model, "responseId": reply_id}
+        self._whole = WholeCalls()
+
+    def write(self, event: StreamEvent) -> Iterable[bytes]:
+        """A reply for each event that can be said now."""
+        return [sse.event(encode_line(body | self._tail)) for one in self._whole.take(event) if (body := _event_body(one))]
+
+
+def _event_body(event: StreamEvent) -> dict[str, Any]:
+    if isinstance(event, StreamEnd):
+        usage = {"usageMetadata": _encode_usage(event.usage)} if event.usage is not None else {}
+        return {"candidates": [_candidate([], event.finish)]} | usage
+    parts = _event_parts(event)
+    logprobs = event.logprobs if isinstance(event, TextDelta) else ()
+    return {"candidates": [_candidate(parts, None, logprobs)]} if parts or logprobs else {}
 
 
 def _event_parts(event: StreamEvent) -> list[dict[str, Any]]:

@@ -38,7 +38,17 @@ from benchmark.wire.reading import (
     plausible,
     read_request,
 )
-from benchmark.wire.writing import arguments_of, arguments_text, as_list, encode_line, in_turn, raw_arguments, text_parts
+from benchmark.wire.writing import (
+    InTurn,
+    StreamWriter,
+    arguments_of,
+    arguments_text,
+    as_list,
+    encode_line,
+    raw_arguments,
+    text_parts,
+    written,
+)
 
 DEFAULT_MAX_TOKENS = 4096
 """The format needs a limit; this one is sent, and shown, when the user gave none."""
@@ -578,32 +588,37 @@ def _later(before: _Usage | None, now: _Usage | None) -> _Usage | None:
 
 def encode_stream(events: Iterable[StreamEvent], *, model: str = "", reply_id: str = "msg_0") -> Iterator[bytes]:
     """A streamed response."""
-    start: dict[str, Any] = encode_reply(Reply(text="", model=model), reply_id=reply_id) | {"stop_reason": None}
-    yield _event("message_start", message=start)
-    blocks = _Blocks()
-    for event in in_turn(events):
-        if isinstance(event, StreamEnd):
-            yield from blocks.close()
-            stop = {"stop_reason": _FINISH_WORDS[event.finish], "stop_sequence": None}
-            yield _event("message_delta", delta=stop, usage=_encode_usage(event.usage or Usage()))
-            yield _event("message_stop")
-            return
-        yield from blocks.write(event)
+    return written(Writer(model=model, reply_id=reply_id), events)
 
 
 def _event(name: str, **fields: Any) -> bytes:
     return sse.event(encode_line({"type": name} | fields), name.encode())
 
 
-class _Blocks:
-    """Events put into blocks that are opened and closed, one after the other."""
+class Writer(StreamWriter):
+    """Writes a streamed response: blocks that are opened and closed, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, model: str = "", reply_id: str = "msg_0") -> None:
+        self._start = encode_reply(Reply(text="", model=model), reply_id=reply_id) | {"stop_reason": None}
+        self._turn = InTurn()
         self._index = -1
         self._kind = ""
 
-    def write(self, event: StreamEvent) -> Iterator[bytes]:
-        if isinstance(event, TextDelta):
+    def begin(self) -> Iterable[bytes]:
+        """The message, still empty."""
+        return (_event("message_start", message=self._start),)
+
+    def write(self, event: StreamEvent) -> Iterable[bytes]:
+        """What the events that can be said now add."""
+        return [piece for one in self._turn.take(event) for piece in self._pieces(one)]
+
+    def _pieces(self, event: StreamEvent) -> Iterator[bytes]:
+        if isinstance(event, StreamEnd):
+            yield from self._close()
+            stop = {"stop_reason": _FINISH_WORDS[event.finish], "stop_sequence": None}
+            yield _event("message_delta", delta=stop, usage=_encode_usage(event.usage or Usage()))
+            yield _event("message_stop")
+        elif isinstance(event, TextDelta):
             yield from self._open("text", {"type": "text", "text": ""})
             yield self._piece(type="text_delta", text=event.text)
         elif isinstance(event, ThinkingDelta):
@@ -617,7 +632,7 @@ class _Blocks:
         elif isinstance(event, ThinkingSeal) and event.format == _FORMAT:
             yield from self._seal(event)
 
-    def close(self) -> Iterator[bytes]:
+    def _close(self) -> Iterator[bytes]:
         if self._kind:
             yield _event("content_block_stop", index=self._index)
         self._kind = ""
@@ -628,11 +643,11 @@ class _Blocks:
         else:
             yield from self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
             yield self._piece(type="signature_delta", signature=event.seal)
-        yield from self.close()
+        yield from self._close()
 
     def _open(self, kind: str, block: dict[str, Any]) -> Iterator[bytes]:
         if kind != self._kind:
-            yield from self.close()
+            yield from self._close()
             self._kind = kind
             self._index += 1
             yield _event("content_block_start", index=self._index, content_block=block)

@@ -30,6 +30,8 @@ from benchmark.wire.faults import malformed, reported
 from benchmark.wire.reading import LARGEST_STREAM_BYTES, StreamReader, bad_request, gather, parse, plausible, read_request
 from benchmark.wire.writing import (
     Logprob,
+    StreamWriter,
+    WholeCalls,
     arguments_of,
     arguments_text,
     encode_line,
@@ -38,7 +40,7 @@ from benchmark.wire.writing import (
     raw_arguments,
     text_parts,
     tool_names,
-    with_whole_calls,
+    written,
 )
 
 DEFAULT_CONTEXT_TOKENS = 8192
@@ -376,19 +378,32 @@ class Reader(StreamReader):
 
 
 def encode_stream(events: Iterable[StreamEvent], *, model: str = "", created: str = "1970-01-01T00:00:00Z") -> Iterator[bytes]:
-    """A streamed response. Tool calls go out whole: the format knows no pieces of one."""
-    head = {"model": model, "created_at": created}
-    for event in with_whole_calls(events):
-        if isinstance(event, StreamEnd):
-            last = head | {"message": {"role": "assistant", "content": ""}} | _encode_end(event.finish, event.usage)
-            yield encode_line(last) + b"\n"
-            return
-        message = _event_message(event)
-        if message is not None:
-            line: dict[str, Any] = head | {"message": {"role": "assistant", "content": ""} | message, "done": False}
-            if isinstance(event, TextDelta) and event.logprobs:
-                line["logprobs"] = openai_logprobs(event.logprobs)
-            yield encode_line(line) + b"\n"
+    """A streamed response."""
+    return written(Writer(model=model, created=created), events)
+
+
+class Writer(StreamWriter):
+    """Writes a streamed response. Tool calls go out whole: the format knows no pieces of one."""
+
+    def __init__(self, *, model: str = "", created: str = "1970-01-01T00:00:00Z") -> None:
+        self._head = {"model": model, "created_at": created}
+        self._whole = WholeCalls()
+
+    def write(self, event: StreamEvent) -> Iterable[bytes]:
+        """A line for each event that can be said now."""
+        return [encode_line(self._head | line) + b"\n" for one in self._whole.take(event) if (line := _event_line(one))]
+
+
+def _event_line(event: StreamEvent) -> dict[str, Any]:
+    if isinstance(event, StreamEnd):
+        return {"message": {"role": "assistant", "content": ""}} | _encode_end(event.finish, event.usage)
+    message = _event_message(event)
+    if message is None:
+        return {}
+    line: dict[str, Any] = {"message": {"role": "assistant", "content": ""} | message, "done": False}
+    if isinstance(event, TextDelta) and event.logprobs:
+        line["logprobs"] = openai_logprobs(event.logprobs)
+    return line
 
 
 def _event_message(event: StreamEvent) -> dict[str, Any] | None:

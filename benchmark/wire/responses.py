@@ -42,15 +42,17 @@ from benchmark.wire.reading import (
     read_request,
 )
 from benchmark.wire.writing import (
+    InTurn,
     Logprob,
+    StreamWriter,
     data_url,
     encode_line,
     function,
     image_of,
-    in_turn,
     is_strict,
     openai_logprobs,
     text_parts,
+    written,
 )
 
 UNSUPPORTED = frozenset({"top_k", "min_p", "repeat_penalty", "num_ctx", "seed", "stop", "frequency_penalty", "presence_penalty"})
@@ -565,23 +567,40 @@ class Reader(StreamReader):
 def encode_stream(
     events: Iterable[StreamEvent], *, model: str = "", reply_id: str = "resp_0", created: int = 0
 ) -> Iterator[bytes]:
-    """A streamed response. A refusal ends as filtered: the words are out before it is known for one."""
-    items = _Items(reply_id)
-    gathered = Gathered()
-    gathered.model = model
-    begun = encode_reply(Reply(text="", model=model), reply_id=reply_id, created=created) | {"status": "in_progress"}
-    yield items.event("response.created", response=begun)
-    for event in in_turn(events):
-        gathered.add(event)
-        if isinstance(event, StreamEnd):
-            yield from items.close()
-            reply = gathered.reply()
-            body = encode_reply(reply, reply_id=reply_id, created=created) | {"output": items.done}
-            if reply.finish is Finish.REFUSED:
-                body |= {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
-            yield items.event(f"response.{body['status']}", response=body)
+    """A streamed response."""
+    return written(Writer(model=model, reply_id=reply_id, created=created), events)
+
+
+class Writer(StreamWriter):
+    """Writes a streamed response. A refusal ends as filtered: the words are out before it is known for one."""
+
+    def __init__(self, *, model: str = "", reply_id: str = "resp_0", created: int = 0) -> None:
+        self._named: dict[str, Any] = {"reply_id": reply_id, "created": created}
+        self._items = _Items(reply_id)
+        self._turn = InTurn()
+        self._gathered = Gathered()
+        self._gathered.model = model
+
+    def begin(self) -> Iterable[bytes]:
+        """The response, still empty."""
+        begun = encode_reply(Reply(text="", model=self._gathered.model), **self._named) | {"status": "in_progress"}
+        return (self._items.event("response.created", response=begun),)
+
+    def write(self, event: StreamEvent) -> Iterable[bytes]:
+        """What the events that can be said now add."""
+        return [piece for one in self._turn.take(event) for piece in self._pieces(one)]
+
+    def _pieces(self, event: StreamEvent) -> Iterator[bytes]:
+        self._gathered.add(event)
+        if not isinstance(event, StreamEnd):
+            yield from self._items.write(event)
             return
-        yield from items.write(event)
+        yield from self._items.close()
+        reply = self._gathered.reply()
+        body = encode_reply(reply, **self._named) | {"output": self._items.done}
+        if reply.finish is Finish.REFUSED:
+            body |= {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
+        yield self._items.event(f"response.{body['status']}", response=body)
 
 
 class _Items:

@@ -12,9 +12,14 @@ import msgspec
 from benchmark.core.message import (
     ImagePart,
     Message,
+    Reply,
     StreamEnd,
     StreamEvent,
+    TextDelta,
     TextPart,
+    ThinkingDelta,
+    ThinkingPart,
+    ThinkingSeal,
     TokenLogprob,
     Tool,
     ToolCall,
@@ -156,34 +161,75 @@ class Logprob(msgspec.Struct, gc=False):
         return TokenLogprob(self.token, self.logprob, tuple(other.ours() for other in self.top_logprobs or ()))
 
 
-def with_whole_calls(events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
-    """The events with each tool call in one piece, for formats that stream no parts of one."""
-    held: dict[int, ToolCallDelta] = {}
-    for event in events:
-        if isinstance(event, ToolCallDelta):
-            held[event.index] = _joined(held.get(event.index), event)
-            continue
-        if isinstance(event, StreamEnd) or held:
-            yield from (held[index] for index in sorted(held))
-            held = {}
-        yield event
+class StreamWriter:
+    """Writes an answer in one format while it comes; each format adds how it spells an event."""
+
+    def begin(self) -> Iterable[bytes]:
+        """What stands before anything is said."""
+        return ()
+
+    def write(self, event: StreamEvent) -> Iterable[bytes]:
+        """The pieces that say this event; the end of the stream is the last one to be written."""
+        raise NotImplementedError
 
 
-def in_turn(events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
-    """The events with one tool call after the other, for formats that finish one before they begin the next."""
-    current: int | None = None
-    held: dict[int, list[ToolCallDelta]] = {}
+def written(writer: StreamWriter, events: Iterable[StreamEvent]) -> Iterator[bytes]:
+    """A whole stream, piece by piece."""
+    yield from writer.begin()
     for event in events:
+        yield from writer.write(event)
+        if isinstance(event, StreamEnd):
+            return
+
+
+def events_of(reply: Reply) -> Iterator[StreamEvent]:
+    """The stream that a reply which came whole would have been."""
+    parts = reply.parts or (ThinkingPart(text=reply.thinking), TextPart(reply.text))
+    for part in parts:
+        if isinstance(part, ThinkingPart):
+            if part.text:
+                yield ThinkingDelta(part.text)
+            if part.seal:
+                yield ThinkingSeal(seal=part.seal, format=part.format, id=part.id, redacted=part.redacted)
+        elif isinstance(part, TextPart) and part.text:
+            yield TextDelta(part.text)
+    for index, call in enumerate(reply.tool_calls):
+        yield ToolCallDelta(index=index, id=call.id, name=call.name, arguments=call.arguments, seal=call.seal)
+    yield StreamEnd(finish=reply.finish, usage=reply.usage)
+
+
+class WholeCalls:
+    """Holds tool calls back until they are in one piece, for formats that stream no parts of one."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, ToolCallDelta] = {}
+
+    def take(self, event: StreamEvent) -> list[StreamEvent]:
+        """What can be written now that this event has come."""
         if isinstance(event, ToolCallDelta):
-            current = event.index if current is None else current
-            if event.index == current:
-                yield event
-            else:
-                held.setdefault(event.index, []).append(event)
-            continue
-        yield from (piece for index in sorted(held) for piece in held[index])
-        current, held = None, {}
-        yield event
+            self._held[event.index] = _joined(self._held.get(event.index), event)
+            return []
+        held, self._held = self._held, {}
+        return [*(held[index] for index in sorted(held)), event]
+
+
+class InTurn:
+    """Has one tool call after the other, for formats that finish one before they begin the next."""
+
+    def __init__(self) -> None:
+        self._current: int | None = None
+        self._held: dict[int, list[ToolCallDelta]] = {}
+
+    def take(self, event: StreamEvent) -> list[StreamEvent]:
+        """What can be written now that this event has come."""
+        if isinstance(event, ToolCallDelta):
+            self._current = event.index if self._current is None else self._current
+            if event.index == self._current:
+                return [event]
+            self._held.setdefault(event.index, []).append(event)
+            return []
+        held, self._current, self._held = self._held, None, {}
+        return [*(piece for index in sorted(held) for piece in held[index]), event]
 
 
 def _joined(first: ToolCallDelta | None, then: ToolCallDelta) -> ToolCallDelta:

@@ -26,7 +26,7 @@ class FakeProvider:
         self.replies = list(replies)
         self.calls = 0
 
-    async def generate(self, request):
+    async def generate(self, request, listener=None):
         self.calls += 1
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if reply is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ class Counting:
     def __init__(self) -> None:
         self.calls = 0
 
-    async def generate(self, request: Request) -> Reply:
+    async def generate(self, request: Request, listener: Any = None) -> Reply:
         self.calls += 1
         if request.messages[0].text == "fail":
             raise ProviderError("too fast", kind=FailureKind.RATE_LIMIT, retry_after=3)
