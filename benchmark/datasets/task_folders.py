@@ -222,7 +222,7 @@ class _Language:
 
 
 _LANGUAGES = {
-    ".py": _Language(needs=("python3",), test='for t in {tests}; do python3 -m unittest -q "${{t%.py}}" || exit 1; done'),
+    ".py": _Language(needs=("python3",), test='python3 -I "$RUN_TESTS" {tests}'),
     ".go": _Language(needs=("go",), test="GOFLAGS=-mod=mod GOPROXY=off go test ./..."),
     ".rs": _Language(needs=("cargo",), test="cargo test --offline -q -- --include-ignored"),
     ".sh": _Language(needs=("bats",), test="BATS_RUN_SKIPPED=true bats {tests}"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import math
 import os
+import posixpath
 import re
 import resource
 import shutil
@@ -80,6 +81,8 @@ class Box:
     gateway: bridge.Gateway | None = None
     extra: Mapping[str, bytes] = field(default_factory=dict)
     """Files of ours that programs inside may read; see `extra_path`."""
+    links: tuple[tuple[str, str], ...] = ()
+    """Absolute paths that lead into the workspace, or are empty folders; see Task.links."""
 
     def extra_path(self, name: str) -> str:
         """Where programs inside find an extra file."""
@@ -289,6 +292,8 @@ def _mounts(box: Box, command: Command, program: Bubblewrap, inherited: Descript
         yield from (*_empty_folder(HOME, box, program), *_empty_folder(WORKSPACE, box, program))
     else:
         yield from ("--bind", str(box.folders.home), HOME, "--bind", str(box.folders.workspace), WORKSPACE)
+    for path, target in box.links:
+        yield from ("--symlink", posixpath.normpath(f"{WORKSPACE}/{target}"), path) if target else ("--tmpfs", path)
     yield from ("--remount-ro", "/")
 
 
@@ -332,6 +337,8 @@ def _checked_readable(box: Box, command: Command) -> Iterator[str]:
 
 def _confined(box: Box, command: Command, port: int, doors: list[Path]) -> Iterator[str]:
     """Landlock, or nothing but the keeper of the process tree."""
+    if box.links:
+        raise SandboxError(f"the task names folders such as {box.links[0][0]}, which can be had only where bubblewrap works")
     yield from (python_inside(), "-I", "-S", str(_HERE / "confine.py"))
     yield f"landlock={int(box.isolation.level == 'landlock')}"
     yield f"cwd={box.cwd}"

@@ -75,7 +75,7 @@ class Workspace:
         own = Scratch(scratch)
         try:
             folders = Folders.below(own.path)
-            box = Box(name=own.name, isolation=isolation, limits=task.limits, gateway=gateway, folders=folders)
+            box = Box(name=own.name, isolation=isolation, limits=task.limits, gateway=gateway, folders=folders, links=task.links)
             workspace = cls(task, box, folders, own)
             await asyncio.to_thread(tree.lay, workspace._workspace, task.files)
             yield workspace
