@@ -194,6 +194,8 @@ def _choices(row: Row) -> tuple[str, ...]:
 
 
 def _in_columns(row: Row) -> list[str] | None:
+    if "A" not in row and "choice0" not in row and "choice_0" not in row:
+        return None
     for names in (list(ascii_uppercase), [f"choice{i}" for i in range(10)], [f"choice_{i}" for i in range(10)]):
         found = []
         for name in names:
