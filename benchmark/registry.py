@@ -229,7 +229,7 @@ def _made(factory: Any, name: str, variant: str, source: Source) -> Dataset:
         raise DatasetError(f"there is no dataset {name + ':' + variant!r}{did_you_mean(f'{name}:{variant}', names('datasets'))}")
     if (source.path or source.fields) and "source" not in takes:
         raise DatasetError(f"the dataset {name!r} is complete as it is: --data and --field are for others")
-    told = {"variant": variant, "source": source}
+    told = {"variant": variant, "source": source, "likelihood": source.likelihood}
     return cast(Dataset, factory(**{key: value for key, value in told.items() if key in takes}))
 
 

@@ -43,6 +43,7 @@ from benchmark.report.baseline import Baseline, baseline_of, read_baseline
 from benchmark.report.caveats import unequal_settings
 from benchmark.report.changes import Change, changes, check_held_against
 from benchmark.report.gates import exit_code
+from benchmark.report.judging import judge_notes
 from benchmark.report.samples import worst_samples
 from benchmark.report.summary import Summary
 from benchmark.report.tabular import summary_data
@@ -436,12 +437,14 @@ def _held_against(baseline: Baseline | None, folder: Path) -> list[Change]:
 def show(summary: Summary, folder: Path, console: Console, *, markdown: bool = False) -> None:
     """One model at length, several as a table."""
     console.line()
-    if len(summary.models) > 1 or markdown:
-        console.comparison(summary, markdown=markdown)
-        return
     with StoreReader(folder) as reader:
-        worst = worst_samples(reader, summary.models[0].model.label)
-    console.details(summary.models[0], worst, summary.info.protocol.dataset)
+        if len(summary.models) > 1 or markdown:
+            console.comparison(summary, markdown=markdown)
+        else:
+            worst = worst_samples(reader, summary.models[0].model.label)
+            console.details(summary.models[0], worst, summary.info.protocol.dataset)
+        for note in judge_notes(reader):
+            console.line(note)
 
 
 def _show_plan(plan: Plan, console: Console) -> int:

@@ -21,6 +21,8 @@ _INPUTS = ("input", "prompt", "question", "query")
 _TARGETS = ("target", "answer", "expected", "ideal", "response", "answerKey", "label")
 _SPLITS = ("test", "validation", "dev", "train")
 _OURS = ("id", "input", "target", "choices", "category", "group", "scorer", "system")
+_KEPT = ("schema", "rubric", "human")
+"""What scorers and reports may want to know of a row."""
 _ROLES = ("system", "user", "assistant")
 _ASSERTION = re.compile(r"\s*(equals|contains|icontains|regex|is-json)\s*:?\s*(.*)", re.DOTALL)
 _ASSERTED = {"equals": "exact", "contains": "includes", "icontains": "includes", "regex": "regex", "is-json": "json_schema"}
@@ -94,7 +96,7 @@ def to_sample(row: Row, number: int) -> Sample:
         category=str(row.get("category", row.get("subject", ""))),
         group=str(row.get("group", "")),
         scorers=(scorer,),
-        metadata={"schema": row["schema"]} if isinstance(row.get("schema"), dict) else {},
+        metadata={name: row[name] for name in _KEPT if name in row},
     )
 
 
@@ -192,6 +194,8 @@ def _choices(row: Row) -> tuple[str, ...]:
 
 
 def _in_columns(row: Row) -> list[str] | None:
+    if "A" not in row and "choice0" not in row and "choice_0" not in row:
+        return None
     for names in (list(ascii_uppercase), [f"choice{i}" for i in range(10)], [f"choice_{i}" for i in range(10)]):
         found = []
         for name in names:

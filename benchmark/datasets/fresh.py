@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import pairwise
 from typing import TypeVar
@@ -305,6 +305,8 @@ class Wanted:
     free: bool = False
     count: int = _COUNT
     seed: int = 0
+    listed: bool = True
+    """The choices stand in the question; where likelihoods are compared they do not."""
 
 
 class Fresh:
@@ -312,7 +314,7 @@ class Fresh:
 
     def __init__(self, wanted: Wanted, name: str) -> None:
         self.name = name
-        form = "free text" if wanted.free else "four choices"
+        form = "free text" if wanted.free else "four choices" if wanted.listed else "four choices by likelihood"
         self.about = f"made from seed {wanted.seed}: level {wanted.level} of {_HIGHEST}, {form}"
         self.form = f"fresh {VERSION}, level {wanted.level}, {form}, seed {wanted.seed}"
         self.public_since = None
@@ -337,7 +339,7 @@ class Fresh:
         else:
             # Named, not lettered: the smallest models know an answer long before they know its letter.
             scorer, choices = "choice", tuple(order)
-            asked = f"Choose from: {', '.join(order)}.\n{made.question}"
+            asked = f"Choose from: {', '.join(order)}.\n{made.question}" if self._wanted.listed else made.question
         return Sample(
             id=self._id(position),
             messages=(user(asked),),
@@ -375,9 +377,9 @@ def hash_of(text: str) -> int:
     return order_key(text)
 
 
-def fresh(variant: str = "") -> Fresh:
+def fresh(variant: str = "", likelihood: bool = False) -> Fresh:
     """Reasoning questions made from a seed: `fresh`, `fresh:3`, `fresh:hard:free`, `fresh:2:count=500:seed=7`."""
-    return Fresh(parse(variant), f"fresh:{variant}" if variant else "fresh")
+    return Fresh(replace(parse(variant), listed=not likelihood), f"fresh:{variant}" if variant else "fresh")
 
 
 def parse(variant: str) -> Wanted:

@@ -78,6 +78,7 @@ def make_plan(spec: RunSpec) -> Plan:
     check_prompting(spec.prompting)
     if spec.agents == ("likelihood",) and not spec.scorers and not dataset.scorers[0].startswith("likelihood"):
         spec = replace(spec, scorers=("likelihood",))
+    _refuse_without_judge(spec, dataset)
     shots = _shots(spec, dataset)
     order = sample_order(dataset, spec.limit, leave_out=len(shots))
     if not order:
@@ -90,6 +91,13 @@ def _shots(spec: RunSpec, dataset: Dataset) -> list[Sample]:
     if not spec.source.shots or getattr(dataset, "has_shots", False):
         return []
     return [dataset[position] for position in islice(positions_by(dataset.shuffle), spec.source.shots)]
+
+
+def _refuse_without_judge(spec: RunSpec, dataset: Dataset) -> None:
+    """A scorer that asks a model is told which one before anything is paid for."""
+    for name in spec.scorers or dataset.scorers:
+        if spec.judge is None and getattr(make_scorer(name), "needs_judge", False):
+            raise UsageError(f"the scorer {name!r} asks a model: name one with --judge")
 
 
 def _refuse_twins(spec: RunSpec) -> None:

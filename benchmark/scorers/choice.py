@@ -27,6 +27,8 @@ _BOXED = re.compile(r"\\boxed\{[\s({]{0,4}(?:\\text\{)?[\s(]{0,4}(?P<letter>[A-Z
 _LABEL = re.compile(r"^[ \t>#*_(\[`\"']*(?P<letter>[A-Z])[*_`\"']{0,5}(?:[.:)\]]+(?=[\s*_]|$)|[ \t*_]*$)", re.MULTILINE)
 _ALONE = re.compile(r"(?<![\w'])\(?(?P<letter>[B-HJ-Z])\)?(?![\w'])")
 _STATEMENTS = (_STATED, _IS_RIGHT, _BOXED)
+_HEDGED = re.compile(r" (?:or|and) \(?[A-Z]\b(?!')")
+_UNDECIDED = -1
 _MOST_MENTIONS = 2000
 """Mentions of a letter that are looked at, the last ones: a megabyte of them must not take minutes."""
 
@@ -34,7 +36,7 @@ _MOST_MENTIONS = 2000
 class Choice:
     """Right when the last answer the model stated is the right choice: its letter, or its words."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     async def score(self, sample: Sample, output: Output, context: Context) -> Score:
         """Compare the choice found with the right one."""
@@ -56,14 +58,19 @@ def chosen(text: str, choices: tuple[str, ...]) -> int | None:
     for read in (_stated, _labelled, _in_words, _alone):
         found = read(text, choices)
         if found is not None:
-            return found
+            return None if found == _UNDECIDED else found
     return None
 
 
 def _stated(text: str, choices: tuple[str, ...]) -> int | None:
     """The last letter the text calls its answer and does not take back."""
     found = sorted((m for pattern in _STATEMENTS for m in _last_mentions(pattern, text)), key=re.Match.start, reverse=True)
-    return next((p for m in found if (p := _kept(m, text, choices)) is not None), None)
+    for match in found:
+        position = _kept(match, text, choices)
+        if position is not None:
+            # "The answer is A or B" settles on nothing.
+            return _UNDECIDED if _HEDGED.match(text, match.end()) else position
+    return None
 
 
 def _kept(match: re.Match[str], text: str, choices: tuple[str, ...]) -> int | None:

@@ -51,6 +51,7 @@ class Judge:
     """Graded by another model (`--judge`): `judge`, `judge:RUBRIC` (text or file), or `judge:pairwise` against the target."""
 
     version: ClassVar[int] = 1
+    needs_judge: ClassVar[bool] = True
 
     def __init__(self, option: str = "") -> None:
         self._pairwise = option == "pairwise"

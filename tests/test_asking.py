@@ -1,0 +1,119 @@
+"""How questions are put and judged, from the command line to the result."""
+
+import json
+
+import pytest
+from support.command import only_run, read_csv, run
+
+ROWS = [{"frage": f"What is {i} + {i}?", "loesung": str(2 * i), "nr": i} for i in range(1, 9)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "exam.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    answers = [{"when": f"What is {i} + {i}?", "text": f"The answer is {2 * i}"} for i in range(1, 9)]
+    (tmp_path / "right.json").write_text(json.dumps({"answers": answers}))
+    return tmp_path
+
+
+FIELDS = ("--field", "frage=input", "--field", "loesung=target", "--field", "nr=id")
+
+
+def asked(folder, *arguments, code=0):
+    done = run("run", "--model", "scripted/right.json", "--dataset", "exam.jsonl", *FIELDS, *arguments, cwd=folder)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def test_columns_are_named_by_flags_or_a_file(folder):
+    asked(folder)
+    assert {row["score"] for row in read_csv(only_run(folder) / "trials.csv")} == {"1.0"}
+    (folder / "map.yaml").write_text("frage: input\nloesung: target\n")
+    done = run("run", "--model", "scripted/right.json", "--dataset", "exam.jsonl", "--map", "map.yaml", "--dry-run", cwd=folder)
+    assert "8 samples" in done.stdout
+    done = run("run", "--model", "scripted/right.json", "--dataset", "exam.jsonl", "--field", "frage", cwd=folder)
+    assert done.returncode == 1
+    assert "write COLUMN=FIELD" in done.stderr
+
+
+def test_system_template_shots_and_stops_are_said(folder):
+    """Two of the eight are shown as worked examples, and are not asked."""
+    asked(folder, "--system", "Be brief.", "--template", "Now: {question}", "--shots", "2", "--stop", "8")
+    rows = read_csv(only_run(folder) / "trials.csv")
+    assert len(rows) == 6
+    prompt = rows[0]["prompt"]
+    assert prompt.startswith("[system] Be brief.")
+    assert prompt.count("[user] Now: What is") == 3
+    assert prompt.count("[assistant] ") == 2
+    assert not any("8" in row["text"] for row in rows)
+
+
+def test_a_resumed_run_asks_as_before(folder):
+    """The run remembers its template, shots and fields."""
+    asked(folder, "--template", "Now: {question}", "--shots", "2", "--limit", "3", "--output", "out")
+    done = run("run", "--resume", "out", "--limit", "6", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    rows = read_csv(folder / "out" / "trials.csv")
+    assert len(rows) == 6
+    assert all(row["prompt"].count("Now: ") == 3 for row in rows)
+
+
+def test_a_template_without_a_place_for_the_question_is_refused(folder):
+    assert "needs {question}" in asked(folder, "--template", "Go!", code=1).stderr
+
+
+def test_reasoning_first_ends_in_a_stated_answer(folder):
+    asked(folder, "--cot")
+    row = read_csv(only_run(folder) / "trials.csv")[0]
+    assert "Think step by step" in row["prompt"]
+    assert row["score"] == "1.0"
+
+
+def test_several_scorers_judge_and_the_first_ranks(folder):
+    asked(folder, "--scorer", "exact", "--scorer", "numeric")
+    assert {row["score"] for row in read_csv(only_run(folder) / "trials.csv")} == {"0.0"}
+    report = json.loads((only_run(folder) / "comparison_report.json").read_text())
+    assert [name.partition("/")[0] for name in report["protocol"]["scorers"]] == ["exact", "numeric"]
+
+
+def test_a_judge_grades_and_is_looked_at_itself(folder):
+    """By its own verdicts; its agreement with people and its taste for length are printed."""
+    (folder / "judge.json").write_text(json.dumps({"answers": [], "default": '{"reason": "fine", "grade": 8}'}))
+    rows = [{**row, "human": 1} for row in ROWS]
+    (folder / "exam.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = asked(folder, "--scorer", "judge", "--judge", "scripted/judge.json")
+    assert "Judged by scripted/judge.json" in done.stdout
+    assert "agrees with people on 8 of 8" in done.stdout
+    assert {row["score"] for row in read_csv(only_run(folder) / "trials.csv")} == {"0.8"}
+
+
+def test_a_judge_that_is_down_makes_failures_and_no_scores(folder):
+    (folder / "judge.json").write_text(json.dumps({"answers": [{"error": "auth", "text": "no"}]}))
+    done = asked(folder, "--scorer", "judge", "--judge", "scripted/judge.json", code=1)
+    rows = read_csv(only_run(folder) / "trials.csv")
+    assert {row["failure_kind"] for row in rows} == {"verifier"}
+    assert {row["score"] for row in rows} == {""}
+    assert "judge" in done.stdout
+
+
+def test_a_contestant_does_not_judge_itself(folder):
+    done = asked(folder, "--scorer", "judge", "--judge", "scripted/right.json", code=1)
+    assert "would judge itself" in done.stderr
+    assert "name one with --judge" in asked(folder, "--scorer", "judge", code=1).stderr
+
+
+def test_likelihood_needs_a_model_that_can_tell(folder):
+    assert "cannot tell how likely a text is" in asked(folder, "--likelihood", code=1).stderr
+    done = run("run", "--models", "baseline/random", "--dataset", "truthfulness", "--likelihood", "--limit", "200", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    scores = [float(row["score"]) for row in read_csv(only_run(folder) / "trials.csv")]
+    assert 0.15 < sum(scores) / len(scores) < 0.35
+
+
+def test_the_protocol_and_the_year_are_said(folder):
+    (folder / "gsm").mkdir()
+    (folder / "gsm" / "test.jsonl").write_text('{"question": "1+1?", "answer": "#### 2"}\n')
+    arguments = ("run", "--model", "baseline/constant", "--dataset", "gsm8k", "--data", "gsm", "--shots", "0")
+    done = run(*arguments, cwd=folder)
+    assert "Protocol: lm-eval gsm8k 3.0, 0-shot" in done.stdout
+    assert "Public since 2021" in done.stdout
