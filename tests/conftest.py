@@ -44,6 +44,7 @@ COMPONENTS: dict[str, Callable[[], bool]] = {
     "landlock": _landlock,
     "root": lambda: os.geteuid() == 0,
     "data": _SHARED_DATA.is_dir,
+    "agents": lambda: all(map(shutil.which, ("cn", "aider", "mini", "opencode", "codex", "claude", "gemini", "qwen"))),
     "node": lambda: shutil.which("node") is not None,
     "punkt": _has_punkt,
     "inspect": lambda: Path(inspect_python()).is_file(),

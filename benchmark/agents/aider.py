@@ -17,6 +17,7 @@ class Aider(Installed):
     program: ClassVar[str] = "aider"
     install: ClassVar[str] = "uv tool install aider-chat"
     permissions: ClassVar[str] = "--yes-always"
+    litter: ClassVar[tuple[str, ...]] = (".aider*",)
 
     def prepare(self, gateway: Gateway, home: str, prompt: str) -> Prepared:
         """One message, answered yes to everything; its own files stay out of the workspace."""

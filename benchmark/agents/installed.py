@@ -57,6 +57,8 @@ class Installed:
     dialect: ClassVar[str] = "chat"
     permissions: ClassVar[str] = ""
     """How it is allowed to act, in its own words: without this, agents differ by what they dare."""
+    litter: ClassVar[tuple[str, ...]] = ()
+    """Files it leaves in the workspace for itself, as shell patterns: no part of its work."""
     min_context: ClassVar[int] = 4_096
     """Tokens its own prompt and tools take, and a little to work with."""
 
@@ -98,6 +100,8 @@ class Installed:
             gateway=True,
         )
         finished = await context.workspace.run(command)
+        if self.litter:
+            await context.workspace.run(Command(argv=("bash", "-c", f"rm -rf {' '.join(self.litter)}")))
         if finished.code != 0:
             raise AgentError(_how_it_ended(self.program, finished))
         return self.said(finished)

@@ -1,0 +1,191 @@
+"""Eight real coding agents, in the sandbox, each with a scripted model behind the gateway."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.agent_model import KEY, USAGE, AgentModel
+from support.command import ROOT, clean_environment
+
+PROGRAMS = {
+    "continue": "cn",
+    "aider": "aider",
+    "mini-swe-agent": "mini",
+    "opencode": "opencode",
+    "codex": "codex",
+    "claude-code": "claude",
+    "gemini-cli": "gemini",
+    "qwen-code": "qwen",
+}
+FIX_TYPO = ROOT / "benchmark" / "tasks" / "easy" / "fix_typo.md"
+LINE = "This is teh demo project. It greets people."
+
+pytestmark = [pytest.mark.needs("bubblewrap", "agents"), pytest.mark.xdist_group("agents")]
+
+
+def model_server(**changes: Any) -> AgentModel:
+    return AgentModel(**{"old": LINE, "new": LINE.replace("teh", "the"), "root": "/workspace/", **changes})
+
+
+def work(
+    models: str, agents: str, server: AgentModel, cwd: Path, *more: str, timeout: float = 400
+) -> tuple[int, list[dict[str, Any]], str]:
+    """Have agents fix the typo with some models; the exit code, the results, and what was printed."""
+    (cwd / "models_config.yaml").write_text("models: []\nbatch_settings: {max_retries: 1}\n", encoding="utf-8")
+    command = [
+        *(sys.executable, str(ROOT / "benchmark" / "batch_runner.py"), "--task", str(FIX_TYPO), "--models", models),
+        *("--agent", agents, "--output", "out", "--no-preflight", "--follow-ups", "0", "--timeout", "60", *more),
+    ]
+    environment = clean_environment(**server.environment(), PATH=os.environ["PATH"])
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
+    report = cwd / "out" / "comparison_report.json"
+    assert report.is_file(), done.stdout + done.stderr
+    return done.returncode, json.loads(report.read_text(encoding="utf-8"))["results"], done.stdout
+
+
+def test_each_agent_solves_the_task_and_is_metered_as_the_server_counts(tmp_path: Path) -> None:
+    """Calls, tokens and tool calls of the report are those of the model server's own ledger; nothing leaks."""
+    with model_server() as server:
+        models = ",".join(f"openai/fix.{number}" for number in range(len(PROGRAMS)))
+        rows = []
+        for number, agent in enumerate(PROGRAMS):
+            folder = tmp_path / agent
+            folder.mkdir()
+            code, results, printed = work(f"openai/fix.{number}", agent, server, folder)
+            assert code == 0, printed
+            rows += results
+        assert models.count("openai/") == len(rows)
+        for number, row in enumerate(rows):
+            asked = server.asked_of(f"fix.{number}")
+            assert row["outcome"] == "passed", (row["agent"], row["check_output"], row["failure"])
+            assert row["model_calls"] == len(asked) > 0
+            assert row["input_tokens"] == len(asked) * USAGE.input_tokens
+            assert row["output_tokens"] == len(asked) * USAGE.output_tokens
+            assert row["tool_calls"] == (0 if row["agent"] == "aider" else max(a.results for a in asked))
+            assert row["agent_version"] and row["permissions"] and row["isolation"] == "bubblewrap"
+            assert (row["files_modified"], row["lines_added"], row["lines_removed"]) == (1, 1, 1)
+            assert all(KEY in str(a.headers) for a in asked)
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize(
+    ("agent", "model"),
+    [
+        ("claude-code", "anthropic/fix"),
+        ("continue", "anthropic/fix"),
+        ("codex", "anthropic/fix"),
+        ("gemini-cli", "google/fix"),
+        ("claude-code", "google/fix"),
+        ("qwen-code", "ollama/fix"),
+        ("claude-code", "ollama/fix"),
+        ("codex", "ollama/fix"),
+    ],
+)
+def test_agents_work_with_models_of_any_dialect(agent: str, model: str, tmp_path: Path) -> None:
+    with model_server() as server:
+        _, results, printed = work(model, agent, server, tmp_path)
+        asked = Counter(a.dialect for a in server.ledger)
+
+    assert results[0]["outcome"] == "passed", printed
+    assert results[0]["model_calls"] == sum(asked.values())
+
+
+OUTCOMES = {
+    "noop": {"no_change"},
+    "ask": {"question"},
+    "ask-tool": {"question", "no_change", "passed", "budget"},
+    "status-400": {"provider_error"},
+    "context": {"provider_error"},
+    "flaky": {"passed"},
+    "status-500": {"provider_error"},
+    "status-429": {"provider_error"},
+    "loop": {"budget", "no_change"},
+    "nousage": {"passed"},
+}
+"""A model that loops is stopped by the call budget, or by an agent that notices by itself."""
+
+
+def test_models_that_misbehave_end_in_the_right_outcome_and_nothing_is_left_running(tmp_path: Path) -> None:
+    with model_server() as server:
+        models = ",".join(f"openai/{name}" for name in OUTCOMES)
+        line = ("--parallel", "--max-workers", "3", "--max-model-calls", "8")
+        _, results, printed = work(models, ",".join(PROGRAMS), server, tmp_path, *line, timeout=900)
+
+    assert len(results) == len(OUTCOMES) * len(PROGRAMS), printed
+    wrong = {
+        (row["model"], row["agent"]): (row["outcome"], row["failure"][:200])
+        for row in results
+        if row["outcome"] not in OUTCOMES[row["model"].removeprefix("openai/")]
+    }
+    assert not wrong
+    assert all(row["completion_time"] < 62 for row in results)
+    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert not [text for text in left.splitlines() if "/.agents/" in text and "bwrap" in text]
+
+
+@pytest.mark.parametrize("agent", PROGRAMS)
+def test_a_rejected_key_ends_the_model_and_is_nobodys_failure_but_the_keys(agent: str, tmp_path: Path) -> None:
+    with model_server() as server:
+        code, results, printed = work("openai/status-401", agent, server, tmp_path)
+
+    assert code == 1 and results[0]["outcome"] == "provider_error", printed
+    assert "401" in printed or "auth" in printed or "key" in printed
+
+
+@pytest.mark.needs("embedded")
+@pytest.mark.parametrize("agent", ["claude-code", "codex"])
+def test_on_the_embedded_model_an_agent_fails_the_task_honestly(agent: str, tmp_path: Path) -> None:
+    with model_server() as server:
+        _, results, printed = work("llama_cpp/smollm2-135m", agent, server, tmp_path, "--timeout", "40", "--max-model-calls", "3")
+
+    assert len(results) == 1 and results[0]["success"] is False, printed
+    assert results[0]["outcome"] in (
+        "no_change",
+        "wrong_result",
+        "question",
+        "timeout",
+        "budget",
+        "provider_error",
+        "agent_error",
+    )
+
+
+def test_an_own_agent_joins_by_its_command(tmp_path: Path) -> None:
+    """A script that calls the model once and does what it says, named in models_config.yaml."""
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin" / "my-agent"
+    script.write_text(
+        "#!/usr/bin/python3\n"
+        "import json, sys, urllib.request\n"
+        "base, model, prompt = sys.argv[1:4]\n"
+        "body = {'model': model, 'messages': [{'role': 'user', 'content': prompt}]}\n"
+        "request = urllib.request.Request(base + '/v1/chat/completions', json.dumps(body).encode(),\n"
+        "                                 {'Content-Type': 'application/json', 'Authorization': 'Bearer dummy'})\n"
+        "print(json.load(urllib.request.urlopen(request))['choices'][0]['message']['content'])\n"
+        "text = open('README.md').read().replace('teh', 'the')\n"
+        "open('README.md', 'w').write(text)\n",
+        encoding="utf-8",
+    )
+    script.chmod(0o755)
+    with model_server() as server:
+        (tmp_path / "own.yaml").write_text(
+            "models: []\nagents:\n  mine:\n    command: my-agent {base_url} {model} {prompt}\n", encoding="utf-8"
+        )
+        command = [
+            *(sys.executable, str(ROOT / "benchmark" / "batch_runner.py"), "--task", str(FIX_TYPO), "--models", "openai/noop"),
+            *("--agent", "mine", "--output", "out", "--no-preflight", "--config", "own.yaml"),
+        ]
+        path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+        environment = clean_environment(**server.environment(), PATH=path)
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    row = json.loads((tmp_path / "out" / "comparison_report.json").read_text(encoding="utf-8"))["results"][0]
+
+    assert row["outcome"] == "passed" and row["agent"] == "mine" and row["model_calls"] == 1, done.stdout + done.stderr
