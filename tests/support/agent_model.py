@@ -88,6 +88,8 @@ class AgentModel:
     ledger: list[Asked] = field(default_factory=list)
     sent: list[tuple[str, int]] = field(default_factory=list)
     """Each streamed piece that left: the model and the piece's number."""
+    tool_calls: Counter[str] = field(default_factory=Counter)
+    """Tools it asked for, by model."""
     hung_up: list[str] = field(default_factory=list)
     """Models whose answer was not waited for."""
 
@@ -217,6 +219,7 @@ class AgentModel:
         call = self._call(asked, manner)
         if call is None:
             return Reply(text=self._words(asked, manner), **made)
+        self.tool_calls[asked.model] += 1
         seal = self.seal if asked.dialect == "gemini" else ""
         called = ToolCall(id=f"call-{len(self.ledger)}", name=call[0], arguments=json.dumps(call[1]), seal=seal)
         return Reply(text="Let me see.", tool_calls=(called,), finish=Finish.TOOL, **made)
