@@ -106,3 +106,20 @@ class Stubborn(ChatAgent):
                 await super().run(sample, context)
             except AgentError:
                 continue
+
+
+class Spy(ChatAgent):
+    """Looks for secrets wherever a program inside can look."""
+
+    async def run(self, sample: Sample, context: Context) -> Output:
+        """Print everything there is."""
+        await super().run(sample, context)
+        script = "env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'; grep -rs . $HOME . 2>/dev/null; true"
+        finished = await context.workspace.run(Command(argv=("bash", "-c", script), gateway=True))
+        return Output(text=f"{context.gateway.key} {finished.output}")
+
+
+class Undeclared(ChatAgent):
+    """Forgot to say that it needs a gateway."""
+
+    uses_gateway: ClassVar[bool] = False
