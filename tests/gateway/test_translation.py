@@ -141,7 +141,7 @@ def with_objects(reply):
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("provider", BY_NAME)
 @pytest.mark.parametrize("dialect", AGENTS)
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_reply_of_any_provider_is_understood_in_any_dialect(dialect, provider, stream, data):
     reply = with_objects(data.draw(replies(BY_NAME[provider])))
@@ -150,7 +150,7 @@ def test_any_reply_of_any_provider_is_understood_in_any_dialect(dialect, provide
 
 @pytest.mark.parametrize("provider", BY_NAME)
 @pytest.mark.parametrize("dialect", AGENTS)
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_stream_is_written_as_it_comes(dialect, provider, data):
     """Event by event comes to the same as all at once."""
@@ -230,9 +230,9 @@ async def test_what_only_the_provider_understands_reaches_it(opened, model):
         "stream": True,
     }
     headers = {"x-api-key": gateway.key, "anthropic-beta": "a-2026,b-2026", "x-stainless-lang": "js"}
-    async with ClientSession() as session:
-        async with session.post(f"{url_of(gateway)}/v1/messages?beta=true&key=1", json=body, headers=headers) as response:
-            answer = await response.read()
+    address = f"{url_of(gateway)}/v1/messages?beta=true&key=1"
+    async with ClientSession() as session, session.post(address, json=body, headers=headers) as response:
+        answer = await response.read()
     seen = model.ledger[0]
     assert seen.body == body | {"model": "noop"}
     assert (seen.headers["anthropic-beta"], seen.query) == ("a-2026,b-2026", "beta=true")
@@ -248,10 +248,10 @@ async def test_a_body_we_cannot_read_is_passed_on_where_the_provider_can(opened,
     document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "hi"}}
     body = {"model": "x", "max_tokens": 9, "messages": [{"role": "user", "content": [document]}]}
     other = await opened("ollama", "noop")
-    async with ClientSession() as session:
-        async with session.post(f"{url_of(other)}/v1/messages", json=body, headers={"x-api-key": other.key}) as response:
-            assert response.status == 400
-            assert "document" in (await response.json())["error"]["message"]
+    address, headers = f"{url_of(other)}/v1/messages", {"x-api-key": other.key}
+    async with ClientSession() as session, session.post(address, json=body, headers=headers) as response:
+        assert response.status == 400
+        assert "document" in (await response.json())["error"]["message"]
     assert model.ledger == []
 
 

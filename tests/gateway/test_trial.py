@@ -8,7 +8,7 @@ import pytest
 from support.agent_model import DONE, KEY, USAGE, AgentModel
 
 from benchmark.core.errors import FailureKind
-from benchmark.core.events import TrialFinished
+from benchmark.core.events import ModelFinished, ModelState, TrialFinished
 from benchmark.core.message import user
 from benchmark.core.model import ModelRef
 from benchmark.core.run import RetryPolicy, RunSpec, WorkSettings
@@ -220,15 +220,34 @@ async def test_four_trials_at_once_are_kept_apart(model, tmp_path):
 @pytest.mark.parametrize("agent", [WHOLE, STREAMED])
 async def test_the_real_key_stays_with_us(agent, model, tmp_path):
     """Even when the server repeats it: it is in no answer, no transcript, no variable."""
-    spy = "support.chat_agent:Spy"
     result = await one(model, "keyed", agent, tmp_path=tmp_path)
-    seen = await one(model, "noop", spy, tmp_path=tmp_path)
 
     assert KEY in model.ledger[0].headers["Authorization"]
     assert KEY not in repr(result)
     assert "[hidden]" in result.output.text
-    assert "dummy" in seen.output.text
-    assert KEY not in seen.output.text
+
+
+async def test_no_key_can_be_found_from_inside(model, tmp_path):
+    """Not in a variable, a process, the home, the workspace or a file of the system's."""
+    result = await one(model, "noop", "support.chat_agent:Spy", tmp_path=tmp_path)
+
+    assert result.output.text.startswith("dummy ")
+    assert "PATH=" in result.output.text
+    assert KEY not in result.output.text
+
+
+async def test_a_run_whose_budget_is_spent_stops_the_agent(model, tmp_path):
+    """The trial has no result, and is asked again when the run goes on."""
+    work = WorkSettings(timeout_s=60, follow_ups=0)
+    tried = trial(reference(model, "loop"), WHOLE)
+    spec = RunSpec(models=(tried.model,), dataset="x", results_dir=tmp_path, work=work, max_total_tokens=3000)
+    lane = Lane(model=tried.model, trials=iter([tried]), count=1)
+    events = [event async for event in execute([lane], spec)]
+
+    assert not [event for event in events if isinstance(event, TrialFinished)]
+    (end,) = [event for event in events if isinstance(event, ModelFinished)]
+    assert end.state is ModelState.OUT_OF_BUDGET
+    assert len(model.ledger) < 5
 
 
 async def test_recorded_answers_are_played_back_through_the_gateway(model, tmp_path):

@@ -112,11 +112,13 @@ class Spy(ChatAgent):
     """Looks for secrets wherever a program inside can look."""
 
     async def run(self, sample: Sample, context: Context) -> Output:
-        """Print everything there is."""
-        await super().run(sample, context)
-        script = "env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'; grep -rs . $HOME . 2>/dev/null; true"
+        """Ask once, then print everything there is."""
+        gateway = context.gateway
+        arguments = (gateway.base_url, gateway.model, gateway.key, sample.prompt, "1", "0")
+        await context.workspace.run(Command(argv=("python3", "-c", PROGRAM, *arguments), gateway=True))
+        script = "env; cat /proc/*/environ /proc/*/cmdline | tr '\\0' '\\n'; grep -rs . $HOME . /tmp /etc; true"
         finished = await context.workspace.run(Command(argv=("bash", "-c", script), gateway=True))
-        return Output(text=f"{context.gateway.key} {finished.output}")
+        return Output(text=f"{gateway.key} {finished.output}")
 
 
 class Undeclared(ChatAgent):
