@@ -267,3 +267,19 @@ async def test_an_agent_without_a_gateway_cannot_ask_for_one(model, tmp_path):
 
     assert result.work.outcome is WorkOutcome.AGENT_ERROR
     assert "uses_gateway" in result.failure.message
+
+
+@pytest.mark.needs("landlock")
+async def test_without_a_network_of_its_own_the_agent_is_led_to_a_port_with_a_key(model, tmp_path, monkeypatch):
+    """A port can be reached by others too: the agent's key is then no dummy."""
+    from benchmark.sandbox import isolation
+
+    async def weaker(**_):
+        return isolation.isolation_at("landlock")
+
+    monkeypatch.setattr(isolation, "detect_isolation", weaker)
+    result = await one(model, "shell", tmp_path=tmp_path)
+
+    assert result.work.outcome is WorkOutcome.PASSED, result.failure
+    assert result.work.isolation.level == "landlock"
+    assert result.work.model_calls == 3
