@@ -264,7 +264,7 @@ class Bench:
         async with _provider(way.dialect, base_url or self.server.base_url(way.dialect)) as provider:
             witnessed, deadlines = Witnessed(provider, streamed=way.streamed), Deadlines(SystemClock())
             caller = make_caller(witnessed, deadlines, policy, timeout_s, stop)
-            tools = Tools(agent=Direct(), scorers={}, caller=caller, redact=Redactor.from_environment())
+            tools = Tools(agents={"direct": Direct()}, scorers={}, caller=caller, redact=Redactor.from_environment())
             ticker, started = asyncio.create_task(deadlines.watch()), time.monotonic()
             try:
                 result = await attempt(_trial(prompt), tools)

@@ -17,7 +17,7 @@ from benchmark.core.trial import Failure, Outcome, Output, Score, Timing, Trial,
 from benchmark.core.work import Isolation, Work, WorkOutcome
 from benchmark.engine.call import Caller
 from benchmark.engine.context import Judge, TrialContext
-from benchmark.engine.outside import gateway_name
+from benchmark.engine.outside import context_of, gateway_name
 from benchmark.engine.workshop import TaskContext, Workshop, failure_of
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ async def _gateway(trial: Trial, agent: Agent, isolation: Isolation) -> AsyncIte
         return
     from benchmark.gateway.gateway import Gateway
 
-    gateway = Gateway(model=gateway_name(trial.model), context_window=trial.model.context_window)
+    gateway = Gateway(model=gateway_name(trial.model), context_window=context_of(trial.model))
     # A sandbox without a network of its own can be led to a port of this machine only.
     async with gateway.open(on_port=bool({"network", "udp"} & set(isolation.missing))):
         yield gateway

@@ -45,6 +45,12 @@ def gateway_name(model: ModelRef) -> str:
     return model.name.rstrip("/").rpartition("/")[2]
 
 
+def context_of(model: ModelRef) -> int | None:
+    """How many tokens the model takes, where known; what the user gave it room for comes first."""
+    given = model.settings.get("num_ctx")
+    return given if isinstance(given, int) else model.context_window
+
+
 class OutsideCalls:
     """What comes in at a trial's gateway, answered by the trial's model."""
 

@@ -43,8 +43,11 @@ _REPLY = msgspec.json.Decoder(Reply)
 
 def request_key(request: Request) -> str:
     """Identity of everything in a request that affects its answer; the repeat is part of it."""
-    asked = replace(request, verbatim=None)
-    return digest_of({**msgspec.to_builtins(asked), "nonce": "", "options": (), "stream": False})
+    asked = msgspec.to_builtins(replace(request, verbatim=None))
+    if request.verbatim is not None and not request.messages:
+        # Nobody but its provider could read it: its own words are all there is to know it by.
+        asked["verbatim"] = request.verbatim.body.decode("utf-8", "replace")
+    return digest_of({**asked, "nonce": "", "options": (), "stream": False})
 
 
 class Recorder:

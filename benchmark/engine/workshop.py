@@ -21,7 +21,7 @@ from benchmark.core.trial import Output, Trial
 from benchmark.core.work import Changes, Gateway, Isolation, Step, Verdict, Work, WorkOutcome, Workspace
 from benchmark.engine.call import Caller
 from benchmark.engine.context import TrialContext
-from benchmark.engine.outside import OutsideCalls, gateway_name
+from benchmark.engine.outside import OutsideCalls, context_of, gateway_name
 
 _LONGEST_STEP = 20_000
 _LARGEST_TRANSCRIPT = 2_000_000
@@ -95,7 +95,7 @@ class TaskContext(TrialContext):
             base_url=f"http://{address}",
             model=gateway_name(model),
             key=self.gateway_key,
-            context_window=model.context_window,
+            context_window=context_of(model),
         )
 
     @property

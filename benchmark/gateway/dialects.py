@@ -61,7 +61,7 @@ class Dialect:
         code = "context_length_exceeded" if kind is FailureKind.CONTEXT_LENGTH else None
         return {"error": {"message": message, "type": word, "param": None, "code": code}}
 
-    def error_piece(self, message: str, *, kind: FailureKind | None = None) -> bytes:
+    def error_piece(self, message: str, named: Named, *, kind: FailureKind | None = None) -> bytes:
         """An error in the middle of a stream."""
         return sse.event(encode_line(self.error(message, kind=kind)))
 
@@ -141,10 +141,11 @@ class Responses(Dialect):
         """How long a prompt is."""
         return {"object": "response.input_tokens", "input_tokens": tokens}
 
-    def error_piece(self, message: str, *, kind: FailureKind | None = None) -> bytes:
+    def error_piece(self, message: str, named: Named, *, kind: FailureKind | None = None) -> bytes:
         """A response that failed."""
         code = "context_length_exceeded" if kind is FailureKind.CONTEXT_LENGTH else "invalid_prompt"
-        failed = {"id": "resp_failed", "object": "response", "status": "failed", "error": {"code": code, "message": message}}
+        failed = self.whole(Reply(text="", model=named.model), named)
+        failed |= {"status": "failed", "error": {"code": code, "message": message}}
         return sse.event(encode_line({"type": "response.failed", "response": failed}), b"response.failed")
 
 
@@ -176,7 +177,7 @@ class Messages(Dialect):
         message = f"prompt is too long: {message}" if kind is FailureKind.CONTEXT_LENGTH else message
         return {"type": "error", "error": {"type": word, "message": message}}
 
-    def error_piece(self, message: str, *, kind: FailureKind | None = None) -> bytes:
+    def error_piece(self, message: str, named: Named, *, kind: FailureKind | None = None) -> bytes:
         """An error as an event of its own."""
         return sse.event(encode_line(self.error(message, kind=kind)), b"error")
 

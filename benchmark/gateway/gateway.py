@@ -223,7 +223,9 @@ class _Outgoing:
         kind = error.kind if isinstance(error, ProviderError) else FailureKind.BUDGET
         dialect, exchange = self._route.dialect, self._exchange
         if exchange.begun:
-            exchange.piece(dialect.error_piece(str(error), kind=kind))
+            # Clients want to hear of an answer before they hear that it failed.
+            self._begin()
+            exchange.piece(dialect.error_piece(str(error), self._named, kind=kind))
             exchange.end()
         else:
             exchange.reply(400, encoded(dialect.error(str(error), kind=kind)))

@@ -45,7 +45,8 @@ class Exchange:
     """By lower-case name."""
     body: bytes
     _transport: asyncio.Transport
-    _keep: bool
+    keep: bool
+    """The connection stays open for the next request."""
     begun: bool = False
     """The answer's head is out."""
     _chunked: bool = field(default=False, init=False)
@@ -71,7 +72,7 @@ class Exchange:
 
     def _head(self, status: int, *lines: str) -> bytes:
         self.begun = True
-        connection = "keep-alive" if self._keep else "close"
+        connection = "keep-alive" if self.keep else "close"
         text = "\r\n".join((f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", f"Connection: {connection}", *lines, "", ""))
         return text.encode("latin-1")
 
@@ -205,8 +206,8 @@ class Connection(asyncio.Protocol):
                 log.exception("the gateway could not answer %s %s", exchange.method, exchange.path)
                 if not exchange.begun:
                     exchange.reply(500, b'{"error": {"message": "the gateway could not answer"}}')
-                exchange._keep = False
-            if not exchange._keep and self._transport is not None:
+                exchange.keep = False
+            if not exchange.keep and self._transport is not None:
                 self._transport.close()
                 return
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmark.core.errors import ConfigError, FailureKind, ProviderError
 from benchmark.core.message import Reply, Usage, user
-from benchmark.core.model import ModelRef, Request
+from benchmark.core.model import ModelRef, Request, Verbatim
 from benchmark.core.redact import Redactor
 from benchmark.engine.recording import Cache, Recorder, Replay, request_key
 
@@ -96,3 +96,13 @@ async def test_cache_remembers_no_failure_and_keeps_models_apart(tmp_path: Path)
         await one.generate(asking())
         assert not (await two.generate(asking())).cached
     assert inner.calls == 4
+
+
+def test_requests_only_their_provider_can_read_are_not_taken_for_each_other():
+    """Their words are all they are known by; what was read is known by what it says."""
+    bodies = [Verbatim(dialect="messages", body=body) for body in (b'{"a": 1}', b'{"a": 2}')]
+    unread = [request_key(Request(model="m", messages=(), verbatim=body)) for body in bodies]
+    read = [request_key(Request(model="m", messages=(user("hi"),), verbatim=body)) for body in (*bodies, None)]
+
+    assert len(set(unread)) == 2
+    assert len(set(read)) == 1

@@ -106,3 +106,22 @@ class Stubborn(ChatAgent):
                 await super().run(sample, context)
             except AgentError:
                 continue
+
+
+class Spy(ChatAgent):
+    """Looks for secrets wherever a program inside can look."""
+
+    async def run(self, sample: Sample, context: Context) -> Output:
+        """Ask once, then print everything there is."""
+        gateway = context.gateway
+        arguments = (gateway.base_url, gateway.model, gateway.key, sample.prompt, "1", "0")
+        await context.workspace.run(Command(argv=("python3", "-c", PROGRAM, *arguments), gateway=True))
+        script = "env; cat /proc/*/environ /proc/*/cmdline | tr '\\0' '\\n'; grep -rs . $HOME . /tmp /etc; true"
+        finished = await context.workspace.run(Command(argv=("bash", "-c", script), gateway=True))
+        return Output(text=f"{gateway.key} {finished.output}")
+
+
+class Undeclared(ChatAgent):
+    """Forgot to say that it needs a gateway."""
+
+    uses_gateway: ClassVar[bool] = False

@@ -1,0 +1,54 @@
+"""Whoever answers at a gateway in tests: a provider itself, without an engine between."""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec.structs import replace
+
+from benchmark.providers.anthropic import Anthropic
+from benchmark.providers.google import Google
+from benchmark.providers.ollama import Ollama
+from benchmark.providers.openai import OpenAI
+
+
+class Asking:
+    """Answers from a provider itself, and remembers what it was asked."""
+
+    def __init__(self, provider, name, *, verbatim=True, **settings):
+        self.provider = provider
+        self.name = name
+        self.verbatim = verbatim
+        self.settings = settings
+        self.asked = []
+        self.replies = []
+        self.probes = []
+        self.given_up = 0
+
+    def speaks(self, dialect):
+        spoken = getattr(self.provider, "dialects", None)
+        return self.verbatim and spoken is not None and dialect in spoken(self.provider.base_url)
+
+    def probed(self, what):
+        self.probes.append(what)
+
+    async def answer(self, request, listener):
+        self.asked.append(request)
+        verbatim = request.verbatim and replace(request.verbatim, settings=self.settings)
+        request = replace(request, model=self.name, verbatim=verbatim)
+        try:
+            reply = await self.provider.generate(request, listener)
+        except asyncio.CancelledError:
+            self.given_up += 1
+            raise
+        self.replies.append(reply)
+        return reply
+
+
+PROVIDERS = {"openai": (OpenAI, "/v1"), "anthropic": (Anthropic, ""), "google": (Google, ""), "ollama": (Ollama, "")}
+
+
+def url_of(gateway):
+    """Where a client finds it."""
+    host, port = gateway.address
+    return f"http://{host}:{port}"
