@@ -16,9 +16,9 @@ _LEFT, _RIGHT = 148, 14
 _ROW = 26
 _TOP, _BOTTOM = 10, 40
 _FRONT_LEFT, _FRONT_HEIGHT = 46, 320
-_CHARACTER = 6.3
+_CHARACTER = 6.9
 """About the width of a character of a chart's text."""
-_LONGEST = 22
+_LONGEST = 20
 _LOG_FROM = 8.0
 """From this ratio of largest to smallest on, a scale goes by ratios."""
 
@@ -28,6 +28,8 @@ class Dot:
     """A score with its interval, on a line of its own."""
 
     label: str
+    name: str
+    """The label, as short as tells it apart."""
     value: float | None
     low: float = 0.0
     high: float = 1.0
@@ -42,6 +44,7 @@ class Point:
     """A model between what it takes and what it scores."""
 
     label: str
+    name: str
     x: float
     x_interval: tuple[float, float] | None
     y: float
@@ -54,6 +57,7 @@ class Times:
     """How long a model's answers took."""
 
     label: str
+    name: str
     bins: Sequence[int]
     median_s: float
     p95_s: float
@@ -113,7 +117,7 @@ def _dot(dot: Dot, y: float, scale: Scale) -> Markup:
     return _tag(
         "g",
         _tag("title", f"{dot.label}: {dot.shown}"),
-        _text(_LEFT - 10, y + 4, _short(dot.label), "name end"),
+        _text(_LEFT - 10, y + 4, _short(dot.name), "name end"),
         _line(scale(dot.low), y, scale(dot.high), y, f"interval {kind}"),
         _tag("circle", cx=_n(scale(dot.value)), cy=_n(y), r="4.5", class_=f"dot {kind}"),
     )
@@ -162,7 +166,7 @@ def _point(point: Point, x: Scale, y: Scale, placed: list[tuple[float, float, fl
     if point.x_interval is not None:
         parts.append(_line(x(point.x_interval[0]), down, x(point.x_interval[1]), down, f"error {kind}"))
     parts.append(_tag("circle", cx=_n(across), cy=_n(down), r="5", class_=f"dot {kind}"))
-    parts.append(_point_label(_short(point.label), across, down, placed, kind))
+    parts.append(_point_label(_short(point.name), across, down, placed, kind))
     return _tag("g", *parts)
 
 
@@ -207,7 +211,7 @@ def _hill(row: Times, base: float, tall: float, scale: Scale) -> Markup:
     return _tag(
         "g",
         _tag("title", f"{row.label}: median {row.median_s:.2f} s, p95 {row.p95_s:.2f} s"),
-        _text(_LEFT - 10, base - 4, _short(row.label), "name end"),
+        _text(_LEFT - 10, base - 4, _short(row.name), "name end"),
         _tag("path", d=f"M{_n(scale.start)} {_n(base)}{curve}L{_n(scale.end)} {_n(base)}Z", class_=f"hill {kind}"),
         _line(scale(row.median_s), base - tall, scale(row.median_s), base, f"median {kind}"),
         _tag("circle", cx=_n(scale(row.p95_s)), cy=_n(base - 3), r="3", class_=f"ring {kind}"),
@@ -307,7 +311,7 @@ def _tag(name: str, *children: str | Markup, **attributes: str) -> Markup:
 
 def _short(label: str) -> str:
     """A long name without its middle: both ends tell models apart."""
-    return label if len(label) <= _LONGEST else f"{label[: _LONGEST - 11]}…{label[-10:]}"
+    return label if len(label) <= _LONGEST else f"{label[: _LONGEST - 10]}…{label[-9:]}"
 
 
 def _n(value: float) -> str:

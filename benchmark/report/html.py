@@ -95,15 +95,19 @@ def asset(name: str) -> str:
 
 
 @cache
-def environment() -> Environment:
-    """Where templates come from; everything they print is escaped."""
+def environment(*more: Path) -> Environment:
+    """Where templates come from, ours and those of whoever adds some; everything they print is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader([*more, TEMPLATES]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
 
 
-def render(template: str, **values: Any) -> str:
+def render(template: str, *more: Path, **values: Any) -> str:
     """A template, filled in."""
-    return environment().get_template(template).render(values)
+    return environment(*more).get_template(template).render(values)

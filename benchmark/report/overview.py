@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +17,11 @@ from benchmark.report.ranking import Comparison
 from benchmark.report.spread import Spreads, spreads
 from benchmark.report.summary import CategorySummary, ModelSummary, Summary
 from benchmark.report.table import HEADINGS, cells, duration, score
-from benchmark.report.verdict import kinds, number, probability, verdict
+from benchmark.report.verdict import claims, kinds, listed, number, probability, verdict
 from benchmark.store.reader import StoreReader
 
 _MOST_SHADES = 10
+Names = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +44,11 @@ def overview(reader: StoreReader, summary: Summary, batch: BatchSummary | None) 
         "title": info.protocol.dataset.removeprefix("tasks:").rpartition("/")[2] or info.protocol.dataset,
         "made_at": f"{info.created_at:%d %B %Y, %H:%M} UTC",
         "counted": _counted(summary),
+        "headline": _headline(summary),
         "sentences": verdict(summary),
         "caveats": [f"{said[:1].upper()}{said[1:]}".removesuffix(".") + "." for said in caveats(summary)],
         "table": _table(summary),
-        "accounts": [_account(model) for model in ordered(summary)],
+        "accounts": [account(model) for model in ordered(summary)],
         "repeats": _repeats(summary),
         "charts": _charts(summary, found),
         "heat": _heat(summary),
@@ -65,6 +68,17 @@ def browser(summary: Summary, facts: Sequence[SampleFacts]) -> dict[str, Any]:
         "categories": sorted({f.category for f in facts} - {""}),
         "total": len(facts),
     }
+
+
+def _headline(summary: Summary) -> str:
+    """The first claim in a few words."""
+    claim = claims(summary)[0]
+    names = short_names([m.label for m in summary.models])
+    if claim.kind == "leads":
+        return f"{names[claim.facts['first']]} leads"
+    if claim.kind == "tie":
+        return f"A tie: {listed([names[label] for label in claim.facts['tied']])}"
+    return f"{names[claim.facts['model']]}: {claim.facts['score']:.2f}" if claim.kind == "score" else "No verdict"
 
 
 def _counted(summary: Summary) -> str:
@@ -112,7 +126,8 @@ def _range(best: int, worst: int) -> str:
     return str(best) if best == worst else f"{best}–{worst}"
 
 
-def _account(model: ModelSummary) -> dict[str, Any]:
+def account(model: ModelSummary) -> dict[str, Any]:
+    """How an entrant's trials ended, down to the last."""
     silent = {"refused": model.refused, "empty": model.empty, "filtered": model.filtered, "cut off": model.cut_off}
     wrong = model.score_failures_wrong
     return {
@@ -140,19 +155,27 @@ def _or_dash(found: Mapping[int, float], k: int) -> str:
     return f"{found[k]:.2f}" if k in found else "–"
 
 
+def short_names(labels: Sequence[str]) -> dict[str, str]:
+    """Labels without the provider before them, where that still tells them apart."""
+    plain = {label: label.rpartition("/")[2] or label for label in labels}
+    taken = Counter(plain.values())
+    return {label: name if taken[name] == 1 else label for label, name in plain.items()}
+
+
 def _charts(summary: Summary, found: Spreads) -> list[dict[str, Any]]:
     """The drawings there are numbers for."""
     scored = [m for m in ordered(summary) if m.score is not None]
+    names = short_names([m.label for m in summary.models])
     charts = []
     if scored:
-        charts.append({"title": "Scores", "svg": score_chart([_dot(m) for m in scored]), "note": _scores_note(summary)})
+        charts.append({"title": "Scores", "svg": score_chart([_dot(m, names) for m in scored]), "note": _scores_note(summary)})
     timed = [m for m in scored if m.latency is not None]
     if timed:
-        svg = latency_chart([_times(m, found) for m in timed], found.fastest_s, found.slowest_s)
+        svg = latency_chart([_times(m, found, names) for m in timed], found.fastest_s, found.slowest_s)
         charts.append(
             {"title": "Time of an answer", "svg": svg, "note": "The model’s own time; waits and remembered answers left out."}
         )
-    return [*charts, *_fronts(summary, found)]
+    return [*charts, *_fronts(summary, found, names)]
 
 
 def _scores_note(summary: Summary) -> str:
@@ -160,16 +183,17 @@ def _scores_note(summary: Summary) -> str:
     return (several if len(summary.tiers) > 1 else "") + "Overlapping intervals do not make a tie; the paired test decides."
 
 
-def _fronts(summary: Summary, found: Spreads) -> list[dict[str, Any]]:
+def _fronts(summary: Summary, found: Spreads, names: Names) -> list[dict[str, Any]]:
     charts = []
     paid = [m for m in summary.ranked if m.cost_per_trial is not None and not m.model.local]
     if len(paid) > 1:
-        points = [_point(m, m.cost_per_trial or 0.0, found.by_label[m.label].cost_usd, summary.cost_front) for m in paid]
+        points = [_point(m, m.cost_per_trial or 0.0, found.by_label[m.label].cost_usd, summary.cost_front, names) for m in paid]
         svg = front_chart(points, title="Cost and quality", x_label="Dollars a trial, with its 95 % interval", x_words=dollars)
         charts.append({"title": "Cost and quality", "svg": svg, "note": _left_out(summary, paid, "a known price")})
     timed = [m for m in summary.ranked if m.latency is not None]
     if len(timed) > 1:
-        points = [_point(m, m.latency.p50_s, found.by_label[m.label].median_s, summary.latency_front) for m in timed if m.latency]
+        medians = [(m, m.latency.p50_s) for m in timed if m.latency]
+        points = [_point(m, p50, found.by_label[m.label].median_s, summary.latency_front, names) for m, p50 in medians]
         svg = front_chart(points, title="Time and quality", x_label="Median seconds, with its 95 % interval", x_words=seconds)
         charts.append({"title": "Time and quality", "svg": svg, "note": _left_out(summary, timed, "times")})
     return charts
@@ -181,9 +205,10 @@ def _left_out(summary: Summary, there: Sequence[ModelSummary], what: str) -> str
     return "On the line stand the models that no other beats in one without losing in the other." + without
 
 
-def _dot(model: ModelSummary) -> Dot:
+def _dot(model: ModelSummary, names: Names) -> Dot:
     return Dot(
         label=model.label,
+        name=names[model.label],
         value=model.score,
         low=model.low,
         high=model.high,
@@ -193,10 +218,11 @@ def _dot(model: ModelSummary) -> Dot:
     )
 
 
-def _times(model: ModelSummary, found: Spreads) -> Times:
+def _times(model: ModelSummary, found: Spreads, names: Names) -> Times:
     assert model.latency is not None
     return Times(
         label=model.label,
+        name=names[model.label],
         bins=found.by_label[model.label].bins,
         median_s=model.latency.p50_s,
         p95_s=model.latency.p95_s,
@@ -205,9 +231,10 @@ def _times(model: ModelSummary, found: Spreads) -> Times:
     )
 
 
-def _point(model: ModelSummary, x: float, interval: tuple[float, float] | None, front: Sequence[str]) -> Point:
+def _point(model: ModelSummary, x: float, interval: tuple[float, float] | None, front: Sequence[str], names: Names) -> Point:
     return Point(
         label=model.label,
+        name=names[model.label],
         x=x,
         x_interval=interval,
         y=model.score or 0.0,
@@ -229,7 +256,11 @@ def _heat(summary: Summary) -> dict[str, Any] | None:
         scores = [c.score for c in found if c is not None]
         rows.append((max(scores) - min(scores), name, max(c.n for c in found if c), found))
     rows.sort(key=lambda row: (-row[0], row[1]))
-    return {"labels": [m.label for m in models], "rows": [(name, n, [_shaded(c) for c in found]) for _, name, n, found in rows]}
+    names_of = short_names([m.label for m in models])
+    return {
+        "labels": [names_of[m.label] for m in models],
+        "rows": [(name, n, [_shaded(c) for c in found]) for _, name, n, found in rows],
+    }
 
 
 def _shaded(category: CategorySummary | None) -> dict[str, Any]:
@@ -249,7 +280,7 @@ def _pairs(summary: Summary) -> dict[str, Any] | None:
         return None
     known = {frozenset((c.first, c.second)): c for c in summary.comparisons}
     rows = [(label, [_pair(label, known.get(frozenset((label, other)))) for other in labels]) for label in labels]
-    return {"labels": labels, "rows": rows, "tests": len(summary.comparisons)}
+    return {"labels": [short_names(labels)[label] for label in labels], "rows": rows, "tests": len(summary.comparisons)}
 
 
 def _pair(row: str, pair: Comparison | None) -> dict[str, str]:
