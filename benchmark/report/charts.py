@@ -279,6 +279,8 @@ def _ratio_ticks(low: float, high: float) -> list[float]:
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
     found = [m * 10.0**e for e in decades for m in (1, 2, 5) if low <= m * 10.0**e <= high]
     whole = [t for t in found if abs(log10(t) - round(log10(t))) < 1e-9]
+    if len(found) < 3:
+        return _even_ticks(low, high)
     return whole if len(whole) >= 4 else found
 
 

@@ -43,6 +43,7 @@ def _listening(port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((HOST, port))
+        made.listen(128)
     except OSError as error:
         made.close()
         raise UsageError(f"cannot listen on port {port}: {error.strerror}; choose another with --port") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,6 +45,8 @@ class Entrant:
     """What it answers, trial by trial; something short by itself."""
     work: Work | None = None
     transcript: tuple[Step, ...] = ()
+    worked: int = 1_000_000
+    """In how many of its trials it did that work."""
 
     @property
     def ref(self) -> ModelRef:
@@ -141,7 +144,7 @@ def events_of(entrants: Iterable[Entrant], trials: Trials) -> list[Event]:
             trial = trials.of(entrant, place // count)[place % count]
             text = entrant.texts[place] if entrant.texts else ""
             result = result_of(trial, planted, entrant.cost_usd, float(seconds), text)
-            if entrant.work is not None:
+            if entrant.work is not None and place < entrant.worked:
                 result = msgspec.structs.replace(result, work=entrant.work, transcript=entrant.transcript)
             found.append(TrialFinished(result))
         done = len(entrant.planted)
@@ -170,8 +173,9 @@ def write_run(
             pass
 
     info = described(entrants, len(made.samples), repeats=repeats, run_id=run_id, **protocol)
-    with Store.open(folder, info) as store:
-        asyncio.run(write(store))
+    # In a thread of its own: an open browser keeps an event loop in the main one.
+    with Store.open(folder, info) as store, ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(write(store))).result()
     return folder
 
 
