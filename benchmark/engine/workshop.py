@@ -69,6 +69,7 @@ class TaskContext(TrialContext):
         self._size = 0
         self.transcript: list[Step] = []
         self.said = ""
+        self._model_said = ""
         self.calls = 0
         self.tool_calls = 0
         self.follow_ups = 0
@@ -122,6 +123,7 @@ class TaskContext(TrialContext):
         """A call was answered: count it and write it down."""
         self.calls += 1
         self.tool_calls += len(reply.tool_calls)
+        self._model_said = "" if reply.tool_calls else reply.text
         usage, hide = reply.usage, self._caller.redact
         tokens = {} if usage is None else {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
         asked = [{"name": call.name, "arguments": hide(call.arguments[:_LONGEST_STEP])} for call in reply.tool_calls]
@@ -208,9 +210,11 @@ class TaskContext(TrialContext):
         return prompt
 
     def _heard(self, said: str) -> None:
+        """Take note of the last words; some agents print more after what the model itself said last."""
         self.said = said
-        if not self.last_was_question and said.rstrip().rstrip("*_`\"')").endswith("?"):
-            self.note("question", said.rstrip().splitlines()[-1])
+        asked = next((text for text in (said, self._model_said) if _is_question(text)), None)
+        if asked is not None and not self.last_was_question:
+            self.note("question", asked.rstrip().splitlines()[-1])
 
     async def _from_runner(self, verdict: Verdict) -> str | None:
         if self.follow_ups >= self._shop.settings.follow_ups:
@@ -295,6 +299,10 @@ class TaskContext(TrialContext):
             permissions=self.permissions,
             hosts=tuple(self._workspace.hosts),
         )
+
+
+def _is_question(text: str) -> bool:
+    return text.rstrip().rstrip("*_`\"')").endswith("?")
 
 
 def _with_ends(trial: Trial) -> Trial:

@@ -184,10 +184,12 @@ class Summary:
         return next((c for c in self.comparisons if {c.first, c.second} == wanted), None)
 
 
-def summarise(reader: StoreReader) -> Summary:
-    """Everything the store knows, in numbers."""
+def summarise(reader: StoreReader, *, so_far: bool = False) -> Summary:
+    """Everything the store knows, in numbers; `so_far` ranks a run that is still going by what it has."""
     tallies, numbers = tally_trials(reader)
     entrants = _entrants(reader, tallies, numbers)
+    if so_far:
+        entrants = [(replace(m, planned=m.asked, planned_samples=m.samples) if m.asked else m, t) for m, t in entrants]
     models = tuple(entrant for entrant, _ in entrants)
     fighting = [(m, tally) for m, tally in entrants if not m.reference and tally is not None and m.score is not None]
     found = rank([(m.label, tally, m.rankable) for m, tally in fighting], numbers.groups)

@@ -96,6 +96,19 @@ def owned(folder: Path) -> Iterator[None]:
         yield
 
 
+def is_running(folder: Path) -> bool:
+    """Whether a process is at work on the run; looking never takes the lock, which might keep a run from starting."""
+    if not (folder / f"{DATABASE}-wal").exists() and not is_network_file_system(folder):
+        return False
+    try:
+        os.kill(int((folder / _LOCK).read_text(encoding="utf-8")), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def is_network_file_system(folder: Path) -> bool:
     """Whether the folder lies on a network, where SQLite's shared memory does not work."""
     return _file_system(folder.resolve()) in _NETWORK_SYSTEMS

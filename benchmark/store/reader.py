@@ -14,9 +14,10 @@ from benchmark.store.store import connect_to_read, read_info
 class StoreReader:
     """A run's results, row by row."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, check: bool = True) -> None:
+        """Open a run; checking the whole file takes a second for a large one, and is for whoever reads it once."""
         self.folder = folder
-        self._connection = connect_to_read(folder)
+        self._connection = connect_to_read(folder, check=check)
         self.info: RunInfo = read_info(self._connection)
 
     def __enter__(self) -> StoreReader:

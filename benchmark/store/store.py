@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -25,6 +26,7 @@ from benchmark.store.writer import Writer
 
 _LOOK_UP = 500
 """Trials looked up at once when a run goes on."""
+_RESTING_TRIES, _RESTING_WAIT_S = 40, 0.05
 
 _UNKNOWN = "outcome = 'failed' AND input_tokens IS NULL AND failure_kind IN ('overloaded', 'transient', 'timeout', 'malformed')"
 """Failed attempts that may have been paid for; a refused request costs nothing."""
@@ -62,9 +64,7 @@ class Store:
             info = _continued(read_info(connection), info) if resumed else info
             _record(connection, info)
             yield cls(folder, connection, info, resumed=resumed)
-            # At rest a run is one plain file, to be copied or mailed. A reader who is just looking may prevent it.
-            with contextlib.suppress(sqlite3.OperationalError):
-                connection.execute("PRAGMA journal_mode = DELETE")
+            _come_to_rest(connection)
 
     def unfinished(self, trials: Iterable[Trial], *, retry_failed: bool) -> Iterator[Trial]:
         """The trials that still have to be asked, in order, without holding them all."""
@@ -148,6 +148,17 @@ class Store:
         return {row[0] for row in self._connection.execute(query, ids)}
 
 
+def _come_to_rest(connection: sqlite3.Connection) -> None:
+    """At rest a run is one plain file, to be copied or mailed. Who is just looking is waited for, but not for long."""
+    for _ in range(_RESTING_TRIES):
+        try:
+            connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.OperationalError:
+            time.sleep(_RESTING_WAIT_S)
+        else:
+            return
+
+
 def _usage(sent: float, cached: float, made: float, cost: float | None = None) -> Usage:
     return Usage(input_tokens=int(sent), cached_tokens=int(cached), output_tokens=int(made), cost_usd=cost)
 
@@ -166,13 +177,13 @@ def read_info(connection: sqlite3.Connection) -> RunInfo:
     return msgspec.json.decode(row[0], type=RunInfo)
 
 
-def connect_to_read(folder: Path) -> sqlite3.Connection:
+def connect_to_read(folder: Path, *, check: bool = True) -> sqlite3.Connection:
     """A connection that cannot change anything; a damaged or foreign file is named."""
     path = folder / DATABASE
     if not path.is_file():
         raise StoreError(f"there is no run in {folder}")
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
-    _check(connection, path)
+    _check(connection, path, whole=check)
     return connection
 
 
@@ -195,10 +206,10 @@ def _connect(folder: Path) -> sqlite3.Connection:
     return connection
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
+def _check(connection: sqlite3.Connection, path: Path, *, whole: bool = True) -> None:
     try:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
-        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0] if whole else "ok"
     except sqlite3.DatabaseError as error:
         connection.close()
         raise _damaged(path, error) from None

@@ -106,16 +106,17 @@ OUTCOMES = {
     "flaky": {"passed"},
     "status-500": {"provider_error"},
     "status-429": {"provider_error"},
-    "loop": {"budget", "no_change"},
+    "loop": {"budget", "no_change", "passed"},
     "nousage": {"passed"},
 }
-"""A model that loops is stopped by the call budget, or by an agent that notices by itself."""
+"""A model that loops is stopped by the call budget, or by an agent that notices by itself; to aider, which has no
+tools, it is one that repeats the right edit."""
 
 
 def test_models_that_misbehave_end_in_the_right_outcome_and_nothing_is_left_running(tmp_path: Path) -> None:
     with model_server() as server:
         models = ",".join(f"openai/{name}" for name in OUTCOMES)
-        line = ("--parallel", "--max-workers", "3", "--max-model-calls", "8")
+        line = ("--parallel", "--max-workers", "3", "--max-model-calls", "8", "--timeout", "40")
         _, results, printed = work(models, ",".join(PROGRAMS), server, tmp_path, *line, timeout=900)
 
     assert len(results) == len(OUTCOMES) * len(PROGRAMS), printed
@@ -125,7 +126,7 @@ def test_models_that_misbehave_end_in_the_right_outcome_and_nothing_is_left_runn
         if row["outcome"] not in OUTCOMES[row["model"].removeprefix("openai/")]
     }
     assert not wrong
-    assert all(row["completion_time"] < 62 for row in results)
+    assert all(row["completion_time"] < 42 for row in results)
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert not [text for text in left.splitlines() if "/.agents/" in text and "bwrap" in text]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from benchmark.core.errors import FailureKind
 from benchmark.core.events import Event, ModelFinished, ModelState, TrialFinished
@@ -16,6 +19,7 @@ from benchmark.core.model import ModelRef
 from benchmark.core.run import Protocol, RunInfo
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Failure, Outcome, Output, Score, Timing, Trial, TrialResult, trial_id
+from benchmark.core.work import Step, Work
 from benchmark.report.summary import Summary, summarise
 from benchmark.store.reader import StoreReader
 from benchmark.store.store import Store
@@ -37,6 +41,12 @@ class Entrant:
     agent: str = "direct"
     settings: dict[str, Any] = field(default_factory=dict)
     state: ModelState = ModelState.FINISHED
+    texts: Sequence[str] = ()
+    """What it answers, trial by trial; something short by itself."""
+    work: Work | None = None
+    transcript: tuple[Step, ...] = ()
+    worked: int = 1_000_000
+    """In how many of its trials it did that work."""
 
     @property
     def ref(self) -> ModelRef:
@@ -110,17 +120,17 @@ class Trials:
         return self._made[key]
 
 
-def result_of(trial: Trial, planted: float | str, cost_usd: float | None, seconds: float) -> TrialResult:
+def result_of(trial: Trial, planted: float | str, cost_usd: float | None, seconds: float, text: str = "") -> TrialResult:
     """A trial that ended as planted."""
     if isinstance(planted, str) and planted in FAILED:
-        failure = Failure(kind=FAILED[planted], message=f"planted {planted}", at=NOW, attempts=1)
+        failure = Failure(kind=FAILED[planted], message=text or f"planted {planted}", at=NOW, attempts=1)
         return TrialResult(trial=trial, outcome=Outcome.FAILED, failure=failure, finished_at=NOW)
     usage = Usage(input_tokens=20, output_tokens=10, cost_usd=cost_usd)
     if isinstance(planted, str):
         output = Output(text="", outcome=Outcome(planted), usage=usage, timing=Timing(model_s=seconds))
         return TrialResult(trial=trial, outcome=output.outcome, output=output, finished_at=NOW)
-    output = Output(text=f"said {planted:g}", usage=usage, timing=Timing(model_s=seconds))
-    scores = {"match": Score(value=float(planted), answer="said", because="planted")}
+    output = Output(text=text or f"said {planted:g}", usage=usage, timing=Timing(model_s=seconds))
+    scores = {"match": Score(value=float(planted), answer=text or "said", because="planted")}
     return TrialResult(trial=trial, outcome=Outcome.ANSWERED, output=output, scores=scores, finished_at=NOW)
 
 
@@ -132,7 +142,11 @@ def events_of(entrants: Iterable[Entrant], trials: Trials) -> list[Event]:
         for place, planted in enumerate(entrant.planted):
             seconds = entrant.seconds if isinstance(entrant.seconds, int | float) else entrant.seconds[place]
             trial = trials.of(entrant, place // count)[place % count]
-            found.append(TrialFinished(result_of(trial, planted, entrant.cost_usd, float(seconds))))
+            text = entrant.texts[place] if entrant.texts else ""
+            result = result_of(trial, planted, entrant.cost_usd, float(seconds), text)
+            if entrant.work is not None and place < entrant.worked:
+                result = msgspec.structs.replace(result, work=entrant.work, transcript=entrant.transcript)
+            found.append(TrialFinished(result))
         done = len(entrant.planted)
         found.append(ModelFinished(model=entrant.label, state=entrant.state, message="", seconds=1.0, done=done))
     return found
@@ -159,8 +173,9 @@ def write_run(
             pass
 
     info = described(entrants, len(made.samples), repeats=repeats, run_id=run_id, **protocol)
-    with Store.open(folder, info) as store:
-        asyncio.run(write(store))
+    # In a thread of its own: an open browser keeps an event loop in the main one.
+    with Store.open(folder, info) as store, ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(write(store))).result()
     return folder
 
 

@@ -1,0 +1,223 @@
+"use strict";
+// Sorting of tables, and the browser of samples. Whatever a model wrote is only ever put in place as text.
+(() => {
+  const MARKS = { right: "✓", wrong: "✗", none: "–", failed: "!" };
+  const WORDS = { right: "right", wrong: "wrong", none: "no answer", failed: "failed" };
+  const PER_PAGE = 25;
+
+  const make = (name, kind, text, ...children) => {
+    const element = document.createElement(name);
+    if (kind) element.className = kind;
+    if (text !== undefined && text !== null) element.textContent = text;
+    element.append(...children);
+    return element;
+  };
+
+  // --- tables ---
+  const valueOf = (cell) => {
+    const raw = cell.dataset.value ?? cell.textContent.trim();
+    const number = Number(raw.replace(/[,$%s ]/g, ""));
+    return raw !== "" && !Number.isNaN(number) ? number : raw.toLowerCase();
+  };
+  const compare = (a, b) => (typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === "number" ? -1 : 1);
+
+  const sortBy = (table, place, descending) => {
+    for (const body of table.tBodies) {
+      const rows = [...body.rows].map((row) => [valueOf(row.cells[place]), row]);
+      rows.sort(([a], [b]) => (descending ? compare(b, a) : compare(a, b)));
+      body.append(...rows.map(([, row]) => row));
+    }
+  };
+
+  const makeSortable = (table) => {
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, place) => {
+      if (head.querySelector("button")) return;
+      const button = make("button", "", head.textContent);
+      button.type = "button";
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const falling = head.classList.contains("n") ? head.ariaSort !== "descending" : head.ariaSort === "ascending";
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+        sortBy(table, place, falling);
+      });
+    });
+  };
+  const makeAllSortable = () => document.querySelectorAll("table.sortable").forEach(makeSortable);
+  makeAllSortable();
+  document.addEventListener("overview-changed", makeAllSortable);
+
+  // --- where samples come from ---
+  const section = document.getElementById("samples");
+  if (!section) return;
+  const labels = JSON.parse(section.dataset.labels);
+
+  const unpack = async (text) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    return new Response(stream).json();
+  };
+
+  const ORDERS = {
+    sample: () => 0,
+    hardest: (a, b) => a.mean - b.mean,
+    apart: (a, b) => b.spread - a.spread || a.mean - b.mean,
+    slowest: (a, b) => b.slowest_s - a.slowest_s,
+  };
+
+  const carried = () => {
+    let rows, words;
+    const load = async () => {
+      rows ??= await unpack(document.getElementById("data").textContent.trim());
+      return rows;
+    };
+    const textOf = (row) => {
+      const said = row.answers.flat().flatMap((a) => [a.text ?? "", a.answer ?? "", a.note ?? "", a.work?.diff ?? ""]);
+      return [row.sample, row.prompt, row.target, ...said].join("\n").toLowerCase();
+    };
+    return async ({ q, only, category, sort, page }) => {
+      const all = await load();
+      if (q) words ??= all.map(textOf);
+      const wanted = q.toLowerCase();
+      const found = all.filter((row, place) =>
+        (!only || row.filters.includes(only)) && (!category || row.category === category) && (!q || words[place].includes(wanted)));
+      found.sort(ORDERS[sort]);
+      return { total: found.length, rows: found.slice(page * PER_PAGE, (page + 1) * PER_PAGE) };
+    };
+  };
+
+  const served = (url) => async (asked) => {
+    const reply = await fetch(`${url}?${new URLSearchParams({ ...asked, per_page: PER_PAGE })}`);
+    if (!reply.ok) throw new Error(await reply.text());
+    return reply.json();
+  };
+
+  // --- how they are shown ---
+  const colouredDiff = (text) => {
+    const kinds = { "+": "added", "-": "removed", "@": "hunk" };
+    return make("pre", "diff", undefined, ...text.split("\n").map((line) => make("span", kinds[line[0]] ?? "same", line || " ")));
+  };
+  const folded = (title, ...children) => make("details", "", undefined, make("summary", "", title), ...children);
+  const steps = (work) => {
+    const list = make("ol", "steps");
+    for (const [at, kind, actor, text] of work.steps ?? []) {
+      list.append(make("li", "", undefined, make("div", "who", `${at.toFixed(1)} s · ${kind}${actor ? ` · ${actor}` : ""}`), make("pre", "", text)));
+    }
+    if (work.more_steps) list.append(make("li", "who", `${work.more_steps} more steps`));
+    return list;
+  };
+
+  const showAnswer = (label, answer, several) => {
+    const facts = [];
+    if (answer.outcome && answer.outcome !== "answered") facts.push(answer.outcome.replaceAll("_", " "));
+    if (answer.score !== undefined && answer.score !== 0 && answer.score !== 1) facts.push(`score ${answer.score.toFixed(2)}`);
+    if (answer.answer !== undefined) facts.push(`read as “${answer.answer}”`);
+    if (answer.seconds) facts.push(`${answer.seconds.toFixed(2)} s`);
+    if (answer.cost_usd) facts.push(`$${answer.cost_usd.toPrecision(2)}`);
+    if (answer.output_tokens) facts.push(`${answer.output_tokens} tokens`);
+    const verdict = make("p", "verdict", undefined, make("b", answer.mark, `${MARKS[answer.mark]} ${WORDS[answer.mark]}`), facts.length ? ` · ${facts.join(" · ")}` : "");
+    const card = make("article", `answer ${answer.mark}${answer.work ? " wide" : ""}`, undefined, make("h5", "", several ? `${label} · ${(answer.repeat ?? 0) + 1}` : label), verdict);
+    if (answer.text) card.append(make("pre", "", answer.text));
+    if (answer.length) card.append(make("p", "because", `Cut: the whole has ${answer.length.toLocaleString("en")} characters.`));
+    if (answer.note) card.append(make("p", "because", answer.note));
+    if (answer.work) {
+      card.append(make("p", "because", answer.work.summary));
+      if (answer.work.diff) card.append(folded("Changes", colouredDiff(answer.work.diff)));
+      if (answer.work.check) card.append(folded("Check output", make("pre", "", answer.work.check)));
+      if (answer.work.steps?.length) card.append(folded(`Transcript (${answer.work.steps.length} steps)`, steps(answer.work)));
+    }
+    return card;
+  };
+
+  const inside = (row) => {
+    const body = make("div", "inside", undefined, make("h4", "", "Asked"), make("pre", "", row.prompt));
+    if (row.target) body.append(make("h4", "", "Right answer"), make("pre", "", row.target));
+    const answers = make("div", "answers");
+    row.answers.forEach((own, place) => own.forEach((answer) => answers.append(showAnswer(labels[place], answer, own.length > 1))));
+    body.append(make("h4", "", "Answers"), answers);
+    return body;
+  };
+
+  const markOf = (own) => {
+    if (!own.length) return ["none", "·"];
+    const best = ["right", "wrong", "none", "failed"].find((kind) => own.every((a) => a.mark === kind));
+    return best ? [best, MARKS[best]] : ["none", `${own.filter((a) => a.mark === "right").length}`];
+  };
+
+  let opened = 0;
+  const showRow = (row) => {
+    const strip = make("span", "strip");
+    strip.ariaHidden = "true";
+    row.answers.forEach((own, place) => {
+      const [kind, mark] = markOf(own);
+      const cell = make("i", kind, mark);
+      cell.title = `${labels[place]}: ${own.map((a) => WORDS[a.mark]).join(", ") || "not asked"}`;
+      strip.append(cell);
+    });
+    const right = row.answers.filter((own) => own.length && own.every((a) => a.mark === "right")).length;
+    const name = [row.sample, row.category].filter(Boolean).join(" · ");
+    const button = make("button", "row", undefined, make("span", "ask", row.prompt.trim().replace(/\s+/g, " ").slice(0, 300)), strip,
+      make("span", "id", name), make("span", "hidden", `, ${right} of ${row.answers.length} right`));
+    button.type = "button";
+    button.setAttribute("aria-expanded", "false");
+    const item = make("li", "", undefined, button);
+    button.addEventListener("click", () => {
+      const body = item.querySelector(".inside");
+      button.setAttribute("aria-expanded", body ? "false" : "true");
+      if (body) return body.remove();
+      const made = inside(row);
+      made.id = `inside-${(opened += 1)}`;
+      button.setAttribute("aria-controls", made.id);
+      item.append(made);
+    });
+    return item;
+  };
+
+  // --- what is asked for ---
+  const form = section.querySelector("form");
+  const list = document.getElementById("rows");
+  const told = document.getElementById("found");
+  const before = document.getElementById("before");
+  const after = document.getElementById("after");
+  const find = section.dataset.url ? served(section.dataset.url) : carried();
+  let page = 0;
+  let turn = 0;
+
+  const show = async () => {
+    const mine = (turn += 1);
+    const field = (name) => form.elements[name]?.value ?? "";
+    const asked = { q: field("q").trim(), only: field("only"), category: field("category"), sort: field("sort") || "sample", page };
+    let found;
+    try {
+      found = await find(asked);
+    } catch (error) {
+      told.textContent = `The samples could not be read: ${error.message}`;
+      return;
+    }
+    if (mine !== turn) return;
+    const pages = Math.max(1, Math.ceil(found.total / PER_PAGE));
+    list.replaceChildren(...found.rows.map(showRow));
+    told.textContent = `${found.total.toLocaleString("en")} sample${found.total === 1 ? "" : "s"} found.`;
+    document.getElementById("page").textContent = `Page ${page + 1} of ${pages}`;
+    before.disabled = page === 0;
+    after.disabled = page + 1 >= pages;
+  };
+  let waiting;
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", (event) => {
+    page = 0;
+    clearTimeout(waiting);
+    waiting = setTimeout(show, event.target.name === "q" ? 150 : 0);
+  });
+  before.addEventListener("click", () => { page -= 1; show(); });
+  after.addEventListener("click", () => { page += 1; show(); });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "/" && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName)) {
+      event.preventDefault();
+      form.elements.q.focus();
+    }
+  });
+  document.addEventListener("samples-changed", () => { if (!list.querySelector("[aria-expanded=true]")) show(); });
+  show();
+})();

@@ -1,0 +1,89 @@
+"""What the viewer finds in a run's store."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support.made import Entrant, Trials, samples, summary_of, write_run
+
+from benchmark.core.errors import StoreError
+from benchmark.report.browse import FILTERS, SORTS, pick, sample_facts
+from benchmark.store.folder import DATABASE
+from benchmark.store.reader import StoreReader
+from benchmark.viewer.app import Viewer
+from benchmark.viewer.watched import Watched
+
+ASKED = {"q": "", "only": "", "category": "", "sort": "sample", "page": 0, "per_page": 25}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Two models on sixty samples, of which they disagree on some; with words to be searched for."""
+    entrants = [
+        Entrant(label="a", planted=[float(i % 3 == 0) for i in range(60)], texts=[f"word{i} 100%_x" for i in range(60)]),
+        Entrant(label="b", planted=["timeout" if i == 5 else float(i % 2 == 0) for i in range(60)]),
+        Entrant(label="line", planted=[0.0] * 60, reference=True),
+    ]
+    return write_run(tmp_path / "run_1", entrants, Trials(samples(60, categories=["x", "y"] * 30)))
+
+
+def test_pages_filters_and_orders_are_those_of_the_report(run: Path) -> None:
+    """Every filter in every order, page by page, is what the report's own code picks."""
+    watched = Watched(run)
+    with StoreReader(run) as reader:
+        facts = sample_facts(reader, summary_of(run))
+    for only in ("", *FILTERS):
+        for sort in SORTS:
+            wanted = [f.sample for f in pick(facts, only=only, sort=sort)]
+            pages = [watched.samples(**{**ASKED, "only": only, "sort": sort, "page": number}) for number in range(4)]
+            assert [row.sample for page in pages for row in page["rows"]] == wanted
+            assert {page["total"] for page in pages} == {len(wanted)}
+    assert watched.samples(**{**ASKED, "category": "x"})["total"] == 30
+
+
+@pytest.mark.parametrize(
+    ("q", "found"),
+    [("WORD7 ", ["s00007"]), ("answer 12", ["s00012"]), ("s00033", ["s00033"]), ("planted timeout", ["s00005"]),
+     ("100%_x", None), ("100_", []), ("%", None), ("'; DROP TABLE trials --", []), ("\\", []), ("word", None)],
+)  # fmt: skip
+def test_search_finds_words_anywhere_and_takes_them_literally(run: Path, q: str, found: list[str] | None) -> None:
+    """In names, questions, right answers, answers and failures; nothing in them is a pattern or a command."""
+    page = Watched(run).samples(**{**ASKED, "q": q, "per_page": 100})
+    assert [row.sample for row in page["rows"]] == ([f"s{i:05}" for i in range(60)] if found is None else found)
+
+
+def test_looking_changes_nothing_and_leaves_nothing(run: Path) -> None:
+    """The store is the same to the byte, and no file is beside it."""
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    watched = Watched(run)
+    watched.page.get(watched.stamp())
+    watched.state.get(watched.stamp())
+    watched.samples(**ASKED)
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+
+
+def test_a_finished_run_is_worked_out_once(run: Path) -> None:
+    watched = Watched(run)
+    assert watched.page.get(watched.stamp()) is watched.page.get(watched.stamp())
+    assert watched.state.get(watched.stamp())["running"] is False
+
+
+def test_the_list_names_every_run_and_what_is_wrong_with_it(run: Path) -> None:
+    """A damaged or foreign file is told, and hides no other run; the newest comes first."""
+    shutil.copytree(run, run.parent / "run_2")
+    (run.parent / "broken").mkdir()
+    (run.parent / "broken" / DATABASE).write_bytes(b"rubbish" * 1000)
+    (run.parent / "empty").mkdir()
+    (run.parent / "empty" / DATABASE).write_bytes(b"")
+    viewer = Viewer(run.parent)
+    listed = {row["name"]: row for row in viewer._listed()}
+    assert set(listed) == {"run_1", "run_2", "broken"}
+    assert "damaged" in listed["broken"]["problem"] or "something else" in listed["broken"]["problem"]
+    assert (listed["run_1"]["done"], listed["run_1"]["planned"], listed["run_1"]["state"]) == (180, 180, "finished")
+    assert viewer.watched("nothing") is None
+    broken = viewer.watched("broken")
+    assert broken is not None
+    with pytest.raises(StoreError):
+        broken.info()
