@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from benchmark.cli.console import counted
 from benchmark.core.events import Event, ModelFinished, ModelStarted, ModelState, ModelWaiting, TrialFinished, TrialStep
 from benchmark.core.trial import TrialResult
 from benchmark.core.work import WorkOutcome
@@ -187,8 +188,10 @@ def attempt_line(result: TrialResult) -> str:
     if work is None:
         return f"✗ {result.trial.sample.id}: {result.failure.message if result.failure else result.outcome}"
     mark = MARKS.get(work.outcome, "✗")
-    said = f"{mark} {result.trial.sample.id}: {work.outcome.replace('_', ' ')} in {work.seconds:.1f} s, {work.model_calls} calls"
-    files = len(work.changes.files)
-    changed = f", {files} file{'' if files == 1 else 's'} +{work.changes.lines_added} −{work.changes.lines_removed}"
+    agent = "" if result.trial.agent == "builtin" else f" ({result.trial.agent})"
+    took = f"{work.seconds:.1f} s, {counted(work.model_calls, 'call')}"
+    said = f"{mark} {result.trial.sample.id}{agent}: {work.outcome.replace('_', ' ')} in {took}"
+    files = counted(len(work.changes.files), "file")
+    changed = f", {files} +{work.changes.lines_added} −{work.changes.lines_removed}"
     why = f": {result.failure.message}" if result.failure else ""
     return said + (changed if work.changes.files else "") + why

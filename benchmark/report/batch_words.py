@@ -25,8 +25,13 @@ def podium(summary: BatchSummary, ranking: str) -> str:
     if ranking == "fastest":
         return f"{name}, {values['seconds']:.1f} s a task"
     if ranking == "most_efficient":
-        return f"{name}, {_number(values['prompts_sent'])} prompts, {_number(values['model_calls'])} model calls a task"
+        prompts, calls = _counted(values["prompts_sent"], "prompt"), _counted(values["model_calls"], "model call")
+        return f"{name}, {prompts} and {calls} a task"
     return f"{name}, {1 - values['not_solved_without_help']:.0%} solved without help"
+
+
+def _counted(value: float, word: str) -> str:
+    return f"{_number(value)} {word}{'' if value == 1 else 's'}"
 
 
 def _number(value: float) -> str:

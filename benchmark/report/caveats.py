@@ -31,7 +31,8 @@ def caveats(summary: Summary) -> list[str]:
             f"ranked on the {summary.common_samples:,} of {ranked[0].planned_samples:,} samples that every ranked model answered"
         )
     if ranked and 0 < summary.common_samples < _FEW:
-        found.append(f"{summary.common_samples} samples are an anecdote: hardly any difference could be shown")
+        samples = "One sample is" if summary.common_samples == 1 else f"{summary.common_samples} samples are"
+        found.append(f"{samples} an anecdote: hardly any difference could be shown")
     return found
 
 
