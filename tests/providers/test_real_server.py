@@ -80,7 +80,7 @@ async def test_responses_whole_and_streamed(embedded: LlamaCpp) -> None:
     provider = Responses(Endpoint(base_url=url, api_key=key))
     try:
         got = [
-            await provider.ask("/v1/responses", responses.encode(_request(stream=stream)), responses, stream=stream)
+            await provider.ask("/v1/responses", responses.encode(_request(stream=stream)), responses, _request(stream=stream))
             for stream in (False, True)
         ]
         _check(*got)
