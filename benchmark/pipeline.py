@@ -80,7 +80,7 @@ async def run_plan(
 ) -> Summary:
     """Ask what the store does not have yet; every event is on disk before it is told."""
     folder = plan.spec.results_dir
-    with Store.open(folder, describe(plan, clock or SystemClock())) as store:
+    with Store.open(folder, describe(plan, clock or SystemClock()), without=indexes_to_put_off(plan)) as store:
         lanes = lanes_of(plan, store)
         spent = spent_before(plan, store)
         happening = execute(lanes, plan.spec, stop=stop, clock=clock, already_spent=spent, attendant=attendant)
@@ -89,6 +89,15 @@ async def run_plan(
             async for event in events:
                 watch(event)
     return read_summary(folder)
+
+
+def indexes_to_put_off(plan: Plan) -> list[str]:
+    """What a new run need not look for: a plan has no trial twice, and for one model alone no sample either."""
+    spec = plan.spec
+    if len(set(spec.agents)) < len(spec.agents):
+        return []
+    once = len(spec.models) == len(spec.agents) == spec.repeats == 1
+    return ["one_result_per_trial", *(["one_row_per_sample"] if once else [])]
 
 
 def lanes_of(plan: Plan, store: Store) -> list[Lane]:

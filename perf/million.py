@@ -15,6 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from benchmark.core.run import RunSpec
 from benchmark.pipeline import make_plan, run_plan
 from benchmark.registry import Catalog, audit_dataset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 
 from benchmark.core.errors import StoreError
 
@@ -37,7 +38,37 @@ MIGRATIONS: tuple[str, ...] = (
         id TEXT NOT NULL, finished_at TEXT NOT NULL, work TEXT NOT NULL, transcript TEXT NOT NULL, PRIMARY KEY (id, finished_at)
     );
     """,
+    """
+    -- What is asked is found by an index with a name, which a long run can do without until its end.
+    ALTER TABLE samples RENAME TO samples_before;
+    CREATE TABLE samples (
+        asked TEXT NOT NULL, sample TEXT NOT NULL, category TEXT NOT NULL, grouped TEXT NOT NULL,
+        prompt TEXT NOT NULL, target TEXT NOT NULL, choices TEXT NOT NULL, metadata TEXT NOT NULL
+    );
+    INSERT INTO samples SELECT * FROM samples_before ORDER BY rowid;
+    DROP TABLE samples_before;
+    CREATE UNIQUE INDEX one_row_per_sample ON samples (asked);
+    """,
 )
+
+INDEXES = {
+    "one_result_per_trial": "trials (id) WHERE superseded = 0",
+    "one_row_per_sample": "samples (asked)",
+}
+"""What can be put off while a run is new. Their keys are digests: with many rows every one that comes in dirties
+a page of its own in each, which costs more than the row itself."""
+
+
+def put_off(connection: sqlite3.Connection, indexes: Iterable[str]) -> None:
+    """Go without some indexes until `complete`; for rows that cannot come twice."""
+    for name in indexes:
+        connection.execute(f"DROP INDEX {name}")
+
+
+def complete(connection: sqlite3.Connection) -> None:
+    """Make the indexes that were put off, also by a run that was cut down."""
+    for name, keys in INDEXES.items():
+        connection.execute(f"CREATE UNIQUE INDEX IF NOT EXISTS {name} ON {keys}")
 
 
 def migrate(connection: sqlite3.Connection) -> None:

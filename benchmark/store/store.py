@@ -21,7 +21,7 @@ from benchmark.core.run import RunInfo
 from benchmark.core.trial import Outcome, Output, Score, Trial
 from benchmark.store.folder import DATABASE, check_writable, is_network_file_system, owned
 from benchmark.store.rows import safe
-from benchmark.store.schema import APPLICATION_ID, migrate
+from benchmark.store.schema import APPLICATION_ID, complete, migrate, put_off
 from benchmark.store.writer import Writer
 
 _LOOK_UP = 500
@@ -56,14 +56,22 @@ class Store:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, folder: Path, info: RunInfo) -> Iterator[Store]:
-        """Make the run's store, or go on with the one that is there. Refuses before anything is asked."""
+    def open(cls, folder: Path, info: RunInfo, *, without: Iterable[str] = ()) -> Iterator[Store]:
+        """Make the run's store, or go on with the one that is there. Refuses before anything is asked.
+
+        A new one does without the indexes named until it is closed: see `benchmark.store.schema`.
+        """
         check_writable(folder, info.planned * len(info.models))
         with owned(folder), contextlib.closing(_connect(folder)) as connection:
             resumed = connection.execute("SELECT count(*) FROM run").fetchone()[0] > 0
             info = _continued(read_info(connection), info) if resumed else info
             _record(connection, info)
+            if resumed:
+                complete(connection)
+            else:
+                put_off(connection, without)
             yield cls(folder, connection, info, resumed=resumed)
+            complete(connection)
             _come_to_rest(connection)
 
     def unfinished(self, trials: Iterable[Trial], *, retry_failed: bool) -> Iterator[Trial]:
