@@ -356,7 +356,9 @@ class _Engine:
     def _at_once(self, model: ModelRef) -> int:
         """Trials of a model at once: a coding task takes a part of this machine, a question hardly any."""
         if self.spec.work is not None:
-            return 1 if model.local and not model.reference else self.spec.max_workers
+            # Shared out: else the model that comes first would take every place, and the others only wait.
+            share = max(1, self.spec.max_workers // min(len(self.spec.models), self.spec.max_workers))
+            return 1 if model.local and not model.reference else share
         return self.traffic.per_model(model) or CEILING
 
     async def _open(self, provider: Provider, model: ModelRef) -> None:
