@@ -200,7 +200,8 @@ class Gate:
     def try_enter(self) -> Ticket | None:
         """Pass at once, if nothing is in the way."""
         account = self.account
-        return _FREE if self._clear and account.pace is None and account.try_enter() else None
+        unpaced = account.pace is None or account.pace.rate is None
+        return _FREE if self._clear and unpaced and account.try_enter() else None
 
     async def enter(self, request: Request) -> Ticket:
         """Wait until the request may be sent; LaneOver when none ever will."""

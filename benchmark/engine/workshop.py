@@ -27,7 +27,7 @@ _LONGEST_STEP = 20_000
 _LARGEST_TRANSCRIPT = 2_000_000
 _SHOWN_OUTPUT = 6_000
 _FOLLOW_UP = "The work was checked and does not pass yet. The check said:\n\n{output}\n\nPlease go on until it passes."
-_LOCAL_TURN_TOKENS = 1024
+_LOCAL_TURN_TOKENS = 4096
 """A small local model that has lost its way writes for ever: its turns have an end, unless the user set another."""
 _NOBODY = "Nobody can answer questions here: decide yourself. "
 

@@ -139,7 +139,7 @@ def test_score_judges_kept_answers_anew_and_asks_nothing(tmp_path: Path, questio
 
     assert run("score", "r", cwd=tmp_path).returncode == 0
     report = json.loads((folder / "comparison_report.json").read_text())
-    assert (report["models"][0]["score"], report["protocol"]["scorers"]) == (before[1], ["match/1"])
+    assert (report["models"][0]["score"], report["protocol"]["scorers"]) == (before[1], ["match/2"])
 
 
 def test_score_refuses_a_dataset_that_has_changed_and_an_unknown_scorer(tmp_path: Path, questions: Path) -> None:
