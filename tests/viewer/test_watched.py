@@ -9,11 +9,11 @@ import pytest
 from support.made import Entrant, Trials, samples, summary_of, write_run
 
 from benchmark.core.errors import StoreError
-from benchmark.report.browse import FILTERS, SORTS, pick, sample_facts
+from benchmark.report.browse import FILTERS, SORTS, in_order, pick, sample_facts
 from benchmark.store.folder import DATABASE
 from benchmark.store.reader import StoreReader
 from benchmark.viewer.app import Viewer
-from benchmark.viewer.watched import Watched
+from benchmark.viewer.watched import Counts, Watched
 
 ASKED = {"q": "", "only": "", "category": "", "sort": "sample", "page": 0, "per_page": 25}
 
@@ -36,7 +36,7 @@ def test_pages_filters_and_orders_are_those_of_the_report(run: Path) -> None:
         facts = sample_facts(reader, summary_of(run))
     for only in ("", *FILTERS):
         for sort in SORTS:
-            wanted = [f.sample for f in pick(facts, only=only, sort=sort)]
+            wanted = [f.sample for f in pick(in_order(facts, sort), only=only)]
             pages = [watched.samples(**{**ASKED, "only": only, "sort": sort, "page": number}) for number in range(4)]
             assert [row.sample for page in pages for row in page["rows"]] == wanted
             assert {page["total"] for page in pages} == {len(wanted)}
@@ -86,4 +86,16 @@ def test_the_list_names_every_run_and_what_is_wrong_with_it(run: Path) -> None:
     broken = viewer.watched("broken")
     assert broken is not None
     with pytest.raises(StoreError):
-        broken.info()
+        broken.ended()
+
+
+def test_counting_goes_on_where_it_stopped_and_counts_a_trial_asked_again_once(tmp_path: Path) -> None:
+    """A failed trial that was asked again stands for one, not two."""
+    first = Entrant(label="a", planted=[1.0, "timeout"])
+    folder = write_run(tmp_path / "r", [first], 3)
+    counts = Counts()
+    with StoreReader(folder) as reader:
+        assert counts.of(reader) == {1: (2, 1)}
+    write_run(folder, [Entrant(label="a", planted=[1.0, 0.0, 1.0])], 3)
+    with StoreReader(folder) as reader:
+        assert counts.of(reader) == {1: (3, 0)}
