@@ -175,7 +175,7 @@ def _line(name: str, run: Watched) -> dict[str, Any]:
     return {
         "name": name,
         "problem": "",
-        "dataset": info.protocol.dataset.removeprefix("tasks:"),
+        "dataset": info.protocol.dataset.removeprefix("tasks:").rpartition("/")[2] or info.protocol.dataset,
         "models": ", ".join(model.label for model in info.models),
         "at": f"{info.created_at:%Y-%m-%d %H:%M}",
         "done": done,
