@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -29,14 +27,22 @@ SORTS: Mapping[str, str] = {
     "slowest": "Slowest first",
 }
 
-_FACTS = (
-    "SELECT t.sample, s.rowid, t.category, t.rowid, t.model, t.agent, t.outcome, t.score, t.model_s"
-    " FROM trials t CROSS JOIN samples s ON s.asked = t.asked WHERE t.superseded = 0"
+_BY_ENTRANT = (
+    "SELECT sample, min(category) AS category, group_concat(rowid) AS trials, max(model_s) AS slowest,"
+    " max(outcome = 'failed') AS failed,"
+    " CASE WHEN (model, agent) IN (VALUES {contestants}) THEN avg(iif(outcome = 'failed', NULL, coalesce(score, 0))) END AS mean"
+    " FROM trials WHERE superseded = 0 GROUP BY sample, model, agent"
 )
+_FACTS = (
+    "SELECT sample, min(category), group_concat(trials), coalesce(avg(mean), 0), coalesce(max(mean) - min(mean), 0),"
+    " coalesce(max(slowest), 0), max(failed), count(mean), total(mean >= 1)"
+    f" FROM ({_BY_ENTRANT}) GROUP BY sample ORDER BY sample"
+)
+"""Added up by SQLite: half a million trials are no matter, as long as no text is read."""
 _ANSWERS = (
     "SELECT t.rowid, m.label, t.agent, t.sample, t.repeat, t.outcome, t.score, t.answer, t.because, t.text, t.failure_kind,"
     " t.failure, t.model_s, t.cost_usd, t.output_tokens, w.work, w.transcript"
-    " FROM trials t JOIN models m ON m.model = t.model"
+    " FROM trials t CROSS JOIN models m ON m.model = t.model"
     " LEFT JOIN work w ON w.id = t.id AND w.finished_at = t.finished_at WHERE t.rowid IN"
 )
 _LOOK_UP = 500
@@ -45,21 +51,20 @@ _DIFF_CHARACTERS = 10
 """A diff, a check's output and a step may be so many times as long as an answer: there are few of them."""
 
 
-@dataclass(slots=True)
-class SampleFacts:
+class SampleFacts(Record, frozen=True):
     """What is known of a sample without reading any text."""
 
     sample: str
     category: str
     row: int
     """Where its text is in the store."""
-    trials: array[int] = field(default_factory=lambda: array("q"))
-    """Where its results are."""
-    mean: float = 0.0
-    spread: float = 0.0
+    trials: str
+    """Where its results are, separated by commas."""
+    mean: float
+    spread: float
     """Best minus worst score of a model; references left out."""
-    slowest_s: float = 0.0
-    filters: tuple[str, ...] = ()
+    slowest_s: float
+    filters: tuple[str, ...]
 
 
 class Attempted(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -108,44 +113,31 @@ class SampleView(Record, frozen=True, kw_only=True):
 
 
 def sample_facts(reader: StoreReader, summary: Summary) -> list[SampleFacts]:
-    """Every sample that was asked, by name; one pass over the store."""
-    found: dict[str, SampleFacts] = {}
-    scores: dict[str, dict[tuple[int, str], list[float]]] = {}
-    failed: set[str] = set()
-    fighting = _contestants(reader, summary)
-    for sample, row, category, trial, model, agent, outcome, score, seconds in reader.rows(_FACTS):
-        facts = found.get(sample)
-        if facts is None:
-            facts = found[sample] = SampleFacts(sample, category, row)
-            scores[sample] = {}
-        facts.trials.append(trial)
-        facts.slowest_s = max(facts.slowest_s, seconds or 0.0)
-        if outcome == "failed":
-            failed.add(sample)
-        elif (model, agent) in fighting:
-            scores[sample].setdefault((model, agent), []).append(score or 0.0)
-    for sample, facts in found.items():
-        _judge(facts, [sum(own) / len(own) for own in scores[sample].values()], failed=sample in failed)
-    return [found[sample] for sample in sorted(found)]
-
-
-def _contestants(reader: StoreReader, summary: Summary) -> set[tuple[int, str]]:
+    """Every sample that was asked, by name."""
+    texts = dict(reader.rows("SELECT sample, min(rowid) FROM samples GROUP BY sample"))
     numbers = dict(reader.rows("SELECT label, model FROM models"))
-    return {(numbers[m.model.label], m.agent) for m in summary.contestants}
+    fighting = [(numbers[m.model.label], m.agent) for m in summary.contestants] or [(-1, "")]
+    query = _FACTS.format(contestants=", ".join(["(?, ?)"] * len(fighting)))
+    return [
+        SampleFacts(
+            sample, category, texts[sample], trials, mean, spread, slowest, _holding(spread, failed, answered, int(right))
+        )
+        for sample, category, trials, mean, spread, slowest, failed, answered, right in reader.rows(
+            query, *(value for pair in fighting for value in pair)
+        )
+    ]
 
 
-def _judge(facts: SampleFacts, means: Sequence[float], *, failed: bool) -> None:
-    right = sum(mean >= 1 for mean in means)
+def _holding(spread: float, failed: int, answered: int, right: int) -> tuple[str, ...]:
+    """The filters a sample passes."""
     holds = {
-        "disagree": bool(means) and max(means) > min(means),
-        "all_wrong": bool(means) and right == 0,
-        "one_right": right == 1 and len(means) > 1,
-        "failed": failed,
-        "all_right": bool(means) and right == len(means),
+        "disagree": spread > 0,
+        "all_wrong": answered > 0 and right == 0,
+        "one_right": right == 1 and answered > 1,
+        "failed": bool(failed),
+        "all_right": answered > 0 and right == answered,
     }
-    facts.filters = tuple(name for name in FILTERS if holds[name])
-    if means:
-        facts.mean, facts.spread = sum(means) / len(means), max(means) - min(means)
+    return tuple(name for name in FILTERS if holds[name])
 
 
 _ORDERS: Mapping[str, Callable[[SampleFacts], Any]] = {
@@ -156,10 +148,14 @@ _ORDERS: Mapping[str, Callable[[SampleFacts], Any]] = {
 }
 
 
-def pick(facts: Iterable[SampleFacts], *, only: str = "", category: str = "", sort: str = "sample") -> list[SampleFacts]:
-    """The samples a filter and a category leave, in the order asked for."""
-    left = [f for f in facts if (not only or only in f.filters) and (not category or f.category == category)]
-    return sorted(left, key=_ORDERS[sort])
+def in_order(facts: Iterable[SampleFacts], sort: str) -> list[SampleFacts]:
+    """All samples, in the order asked for."""
+    return sorted(facts, key=_ORDERS[sort])
+
+
+def pick(facts: Iterable[SampleFacts], *, only: str = "", category: str = "") -> list[SampleFacts]:
+    """The samples a filter and a category leave."""
+    return [f for f in facts if (not only or only in f.filters) and (not category or f.category == category)]
 
 
 def view_samples(reader: StoreReader, summary: Summary, chosen: Sequence[SampleFacts], most: int) -> list[SampleView]:
@@ -169,7 +165,7 @@ def view_samples(reader: StoreReader, summary: Summary, chosen: Sequence[SampleF
         reader, "SELECT rowid, prompt, target FROM samples WHERE rowid IN", [f.row for f in chosen]
     )}  # fmt: skip
     answers: dict[str, list[list[Answer]]] = {f.sample: [[] for _ in entrants] for f in chosen}
-    for row in _by_row(reader, _ANSWERS, [trial for f in chosen for trial in f.trials]):
+    for row in _by_row(reader, _ANSWERS, [int(trial) for f in chosen for trial in f.trials.split(",")]):
         answers[row[3]][entrants[row[1], row[2]]].append(_answer(row, most))
     return [_view(f, *texts[f.row], answers[f.sample], most) for f in chosen]
 

@@ -48,7 +48,7 @@ def report_page(reader: StoreReader, summary: Summary, batch: BatchSummary | Non
     """The whole page."""
     facts = sample_facts(reader, summary)
     chosen = _chosen(facts, len(summary.models) * max(1, summary.info.protocol.repeats))
-    most = _cut(sum(len(f.trials) for f in chosen))
+    most = _cut(sum(f.trials.count(",") + 1 for f in chosen))
     samples = view_samples(reader, summary, chosen, most)
     style, script = asset("page.css"), asset("page.js")
     return render(

@@ -82,8 +82,9 @@ def _headline(summary: Summary) -> str:
 
 
 def _counted(summary: Summary) -> str:
-    repeats = summary.info.protocol.repeats
-    samples = max((m.planned_samples for m in summary.models), default=0)
+    protocol = summary.info.protocol
+    repeats = max(1, protocol.repeats)
+    samples = summary.info.planned // len(protocol.agents) // repeats
     parts = [number(len(summary.contestants), "model"), number(samples, "sample")]
     return " · ".join([*parts, *([f"asked {repeats} times"] if repeats > 1 else [])])
 

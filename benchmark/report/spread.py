@@ -12,10 +12,7 @@ from benchmark.store.reader import StoreReader
 
 BINS = 48
 _SURE = 1.96
-_QUERY = (
-    "SELECT m.label, t.agent, t.model_s, t.cost_usd FROM trials t JOIN models m ON m.model = t.model"
-    " WHERE t.superseded = 0 AND t.cached = 0 AND t.outcome <> 'failed'"
-)
+_QUERY = "SELECT model, agent, model_s, cost_usd FROM trials WHERE superseded = 0 AND cached = 0 AND outcome <> 'failed'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +38,8 @@ class Spreads:
 
 def spreads(reader: StoreReader, summary: Summary) -> Spreads:
     """One pass over the times and prices of a run."""
-    labels = {(m.model.label, m.agent): m.label for m in summary.models}
+    numbers = dict(reader.rows("SELECT label, model FROM models"))
+    labels = {(numbers[m.model.label], m.agent): m.label for m in summary.models}
     times: dict[str, array[float]] = {label: array("d") for label in labels.values()}
     costs: dict[str, array[float] | None] = {label: array("d") for label in labels.values()}
     for model, agent, seconds, cost in reader.rows(_QUERY):

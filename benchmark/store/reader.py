@@ -18,6 +18,9 @@ class StoreReader:
         """Open a run; checking the whole file takes a second for a large one, and is for whoever reads it once."""
         self.folder = folder
         self._connection = connect_to_read(folder, check=check)
+        if self._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+            # Someone may be writing: whatever is read from here on is of one moment. It holds nobody up.
+            self._connection.execute("BEGIN")
         self.info: RunInfo = read_info(self._connection)
 
     def __enter__(self) -> StoreReader:

@@ -13,7 +13,7 @@ import msgspec
 from benchmark.core.errors import BenchmarkError
 from benchmark.report.browse import FILTERS, SORTS
 from benchmark.report.html import asset, render
-from benchmark.store.folder import DATABASE
+from benchmark.store.folder import DATABASE, is_running
 from benchmark.viewer.guard import App, Guard
 from benchmark.viewer.watched import Watched
 
@@ -170,17 +170,17 @@ async def _explain(request: Request, error: Exception) -> Response:
 
 
 def _line(name: str, run: Watched) -> dict[str, Any]:
-    info, state = run.info(), run.state.get(run.stamp())
-    done, planned = (sum(m[key] for m in state["models"]) for key in ("done", "planned"))
+    info, done = run.ended()
+    planned = info.planned * len(info.models)
     return {
         "name": name,
         "problem": "",
-        "dataset": info.protocol.dataset.removeprefix("tasks:"),
+        "dataset": info.protocol.dataset.removeprefix("tasks:").rpartition("/")[2] or info.protocol.dataset,
         "models": ", ".join(model.label for model in info.models),
         "at": f"{info.created_at:%Y-%m-%d %H:%M}",
         "done": done,
         "planned": planned,
-        "state": "running" if state["running"] else "finished" if done >= planned else "not finished",
+        "state": "running" if is_running(run.folder) else "finished" if done >= planned else "not finished",
     }
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from benchmark.core.run import RunInfo
 from benchmark.report.batch import summarise_batch
-from benchmark.report.browse import SampleFacts, SampleView, pick, sample_facts, view_samples
+from benchmark.report.browse import SampleFacts, SampleView, in_order, pick, sample_facts, view_samples
 from benchmark.report.overview import account, browser, overview
 from benchmark.report.summary import Summary, summarise
 from benchmark.store.folder import DATABASE, is_running
@@ -21,7 +23,11 @@ CUT = 20_000
 _REST = 4.0
 """After working something out, so many times as long is waited before doing it again."""
 
-_COUNTS = "SELECT model, count(*), total(outcome = 'failed') FROM trials WHERE superseded = 0 GROUP BY model"
+_SEARCHERS = 4
+_ENDED = "SELECT count(*) FROM trials WHERE superseded = 0"
+_COUNTS = (
+    "SELECT model, count(*), total(outcome = 'failed'), max(rowid) FROM trials WHERE rowid > ? AND superseded = 0 GROUP BY model"
+)
 
 Value = TypeVar("Value")
 Stamp = tuple[int, ...]
@@ -48,6 +54,44 @@ class Kept(Generic[Value]):
             return self._value
 
 
+class Counts:
+    """How many trials of each model have ended, and failed; what was counted once is not counted again."""
+
+    def __init__(self) -> None:
+        self._done: Counter[int] = Counter()
+        self._failed: Counter[int] = Counter()
+        self._last = 0
+
+    def of(self, reader: StoreReader) -> dict[int, tuple[int, int]]:
+        """By model. Where a failed trial was asked again, which is rare, all are counted anew."""
+        self._add(reader)
+        if self._done.total() != next(reader.rows(_ENDED))[0]:
+            self._done, self._failed, self._last = Counter(), Counter(), 0
+            self._add(reader)
+        return {model: (done, self._failed[model]) for model, done in self._done.items()}
+
+    def _add(self, reader: StoreReader) -> None:
+        for model, done, failed, last in reader.rows(_COUNTS, self._last):
+            self._done[model] += done
+            self._failed[model] += int(failed)
+            self._last = max(self._last, last)
+
+
+class Index:
+    """A run's samples in every order, without their texts."""
+
+    def __init__(self, summary: Summary, facts: list[SampleFacts]) -> None:
+        self.summary = summary
+        self.facts = facts
+        self._orders = {"sample": facts}
+
+    def ordered(self, sort: str) -> list[SampleFacts]:
+        """All of them in an order, which is found once."""
+        if sort not in self._orders:
+            self._orders[sort] = in_order(self.facts, sort)
+        return self._orders[sort]
+
+
 class Watched:
     """One run."""
 
@@ -55,7 +99,8 @@ class Watched:
         self.folder = folder
         self.page: Kept[dict[str, Any]] = Kept(self._page)
         self.state: Kept[dict[str, Any]] = Kept(self._state)
-        self._facts: Kept[tuple[Summary, list[SampleFacts]]] = Kept(self._all_facts)
+        self._index: Kept[Index] = Kept(self._indexed)
+        self._counts = Counts()
         self._hits: dict[str, tuple[Stamp, set[str]]] = {}
 
     def stamp(self) -> Stamp:
@@ -70,43 +115,45 @@ class Watched:
                 found += [status.st_mtime_ns, status.st_size]
         return (*found, is_running(self.folder))
 
-    def info(self) -> RunInfo:
-        """What the store says of the run."""
+    def ended(self) -> tuple[RunInfo, int]:
+        """What the store says of the run, and how many trials have ended; for a list of many runs."""
         with self._reader() as reader:
-            return reader.info
+            count: int = next(reader.rows(_ENDED))[0]
+            return reader.info, count
 
     def samples(self, *, q: str, only: str, category: str, sort: str, page: int, per_page: int) -> dict[str, Any]:
         """A page of samples."""
         stamp = self.stamp()
-        summary, facts = self._facts.get(stamp)
-        found = pick(facts, only=only, category=category, sort=sort)
+        index = self._index.get(stamp)
+        found = pick(index.ordered(sort), only=only, category=category)
         with self._reader() as reader:
             if q:
-                hits = self._matching(reader, q, stamp)
+                hits = self._matching(q, stamp)
                 found = [f for f in found if f.sample in hits]
             chosen = found[page * per_page : (page + 1) * per_page]
-            rows: Sequence[SampleView] = view_samples(reader, summary, chosen, CUT)
+            rows: Sequence[SampleView] = view_samples(reader, index.summary, chosen, CUT)
         return {"total": len(found), "rows": rows}
 
-    def _matching(self, reader: StoreReader, q: str, stamp: Stamp) -> set[str]:
+    def _matching(self, q: str, stamp: Stamp) -> set[str]:
         """Samples that hold the words anywhere; remembered while their pages are turned."""
         known = self._hits.get(q)
         if known is None or known[0] != stamp:
-            self._hits = {q: (stamp, search(reader, q))}
+            self._hits = {q: (stamp, search(self.folder, q))}
         return self._hits[q][1]
 
     def _reader(self) -> StoreReader:
         return StoreReader(self.folder, check=False)
 
-    def _all_facts(self) -> tuple[Summary, list[SampleFacts]]:
+    def _indexed(self) -> Index:
         with self._reader() as reader:
             summary = summarise(reader, so_far=is_running(self.folder))
-            return summary, sample_facts(reader, summary)
+            return Index(summary, sample_facts(reader, summary))
 
     def _page(self) -> dict[str, Any]:
         """Everything the page shows; a run that is still going is ranked by what it has."""
         going = is_running(self.folder)
-        summary, facts = self._facts.get(self.stamp())
+        index = self._index.get(self.stamp())
+        summary, facts = index.summary, index.facts
         with self._reader() as reader:
             batch = summarise_batch(reader) if reader.info.protocol.dataset.startswith("tasks:") else None
             shown = overview(reader, summary, batch)
@@ -117,7 +164,7 @@ class Watched:
     def _state(self) -> dict[str, Any]:
         """How far every model is."""
         with self._reader() as reader:
-            counts = {model: (done, int(failed)) for model, done, failed in reader.rows(_COUNTS)}
+            counts = self._counts.of(reader)
             numbers = dict(reader.rows("SELECT label, model FROM models"))
             ends = dict(reader.rows("SELECT model, state FROM ends ORDER BY rowid"))
             info = reader.info
@@ -132,11 +179,24 @@ def _progress(label: str, done: int, failed: int, planned: int, end: str | None,
     return {"model": label, "done": done, "planned": planned, "failed": failed, "state": state.replace("_", " ")}
 
 
-def search(reader: StoreReader, q: str) -> set[str]:
-    """The samples whose name, question, right answer, or any answer to them, holds the words."""
+def search(folder: Path, q: str) -> set[str]:
+    """The samples whose name, question, right answer, or any answer to them, holds the words.
+
+    All texts are read, by several threads: SQLite lets go of the interpreter while it looks.
+    """
     escaped = q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     like, holds = f"%{escaped}%", "LIKE ? ESCAPE '\\'"
     asked = f"SELECT sample FROM samples WHERE sample {holds} OR prompt {holds} OR target {holds}"
-    anywhere = " OR ".join(f"{column} {holds}" for column in ("text", "answer", "because", "failure"))
-    said = f"SELECT sample FROM trials WHERE superseded = 0 AND ({anywhere})"
-    return {row[0] for row in reader.rows(f"{asked} UNION {said}", *[like] * 7)}
+    anywhere = f"text {holds} OR (answer <> text AND answer {holds}) OR because {holds} OR failure {holds}"
+    said = f"SELECT sample FROM trials WHERE superseded = 0 AND rowid > ? AND rowid <= ? AND ({anywhere})"
+
+    def found(query: str, *values: Any) -> set[str]:
+        with StoreReader(folder, check=False) as reader:
+            return {row[0] for row in reader.rows(query, *values)}
+
+    with StoreReader(folder, check=False) as reader:
+        last = next(reader.rows("SELECT coalesce(max(rowid), 0) FROM trials"))[0]
+    step = -(-last // _SEARCHERS) or 1
+    with ThreadPoolExecutor(_SEARCHERS) as threads:
+        parts = [threads.submit(found, said, start, start + step, *[like] * 4) for start in range(0, last, step)]
+        return found(asked, *[like] * 3).union(*(part.result() for part in parts))

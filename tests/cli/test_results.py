@@ -6,13 +6,16 @@ import json
 import re
 import sqlite3
 import xml.etree.ElementTree as ET
+from html import unescape
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 import yaml
 from click.testing import CliRunner
 from support.command import read_csv, run
 from support.made import Entrant, write_run
+from support.viewing import TOKEN, serving
 
 from benchmark.cli.main import run_command_line, tiebreak
 from benchmark.multi_runner import MultiModelBenchmarkRunner
@@ -43,15 +46,20 @@ def ask(tmp_path: Path, name: str, models: str, *more: str) -> tuple[Path, str, 
     return tmp_path / name, done.stdout + done.stderr, done.returncode
 
 
-def test_terminal_json_csv_and_python_show_the_same_numbers(
+def test_terminal_pages_json_csv_and_python_show_the_same_numbers(
     tmp_path: Path, questions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One run, four ways to read it."""
+    """One run, six ways to read it."""
     folder, shown, code = ask(tmp_path, "r", "scripted/good.json,scripted/bad.json")
     report = json.loads((folder / "comparison_report.json").read_text())
     rows = read_csv(folder / "trials.csv")
     monkeypatch.chdir(tmp_path)
     records = MultiModelBenchmarkRunner(None).run(["scripted/good.json", "scripted/bad.json"], "d.jsonl")
+
+    with serving(folder.parent) as viewer:
+        key = {"Authorization": f"Bearer {TOKEN}"}
+        live = urlopen(Request(viewer.address(f"/run/{folder.name}", key=False), headers=key), timeout=10).read().decode()
+    pages = {"report": unescape((folder / "comparison_report.html").read_text()), "viewer": unescape(live)}
 
     assert code == 0
     for model, record in zip(report["models"], records.model_results, strict=True):
@@ -64,18 +72,29 @@ def test_terminal_json_csv_and_python_show_the_same_numbers(
         low, high = model["interval"]
         counts = (model["right"], model["wrong"], model["no_answer"], sum(model["failed"].values()))
         assert printed.groups() == (f"{mean:.2f}", f"{low:.2f}", f"{high:.2f}", *map(str, counts))
+        words = (model["provider"], f"{mean:.2f} [{low:.2f}, {high:.2f}]", *map(str, counts))
+        assert {name: table_row(page, model["model"])[:6] for name, page in pages.items()} == dict.fromkeys(pages, words)
         assert model["right"] == right == record.successful_evaluations
         assert model["score"] == pytest.approx(mean, abs=1e-12)
         assert record.overall_score == model["score"]
         assert record.failed_evaluations == COUNT - right
-    assert report["claims"][0]["sentence"] in " ".join(shown.split())
+    for said in report["claims"]:
+        assert said["sentence"] in " ".join(shown.split())
+        assert all(said["sentence"] in page for page in pages.values())
     assert "scripted/good.json is better than scripted/bad.json by 66.7 points on 24 common samples" in shown
+
+
+def table_row(page: str, label: str) -> tuple[str, ...]:
+    """What the comparison table of a page says of a model."""
+    row = re.search(rf"<th [^>]*>{re.escape(label)}</th>(.*?)</tr>", page.partition('id="table"')[2], re.DOTALL)
+    assert row is not None
+    return tuple(re.findall(r"<td[^>]*>(.*?)</td>", row[1]))
 
 
 def test_report_writes_every_file_anew(tmp_path: Path, questions: Path) -> None:
     """Damaged or deleted files come back as they were; the last run is meant where none is named."""
     folder, _, _ = ask(tmp_path, "benchmark/results/run_1", "scripted/good.json,scripted/bad.json")
-    before = {name: (folder / name).read_bytes() for name in ("comparison_report.json", "trials.csv")}
+    before = {name: (folder / name).read_bytes() for name in ("comparison_report.html", "comparison_report.json", "trials.csv")}
     (folder / "comparison_report.json").unlink()
     (folder / "trials.csv").write_text("rubbish")
 

@@ -18,7 +18,7 @@ from support.made import Entrant, Trials, samples, summary_of, write_run
 
 from benchmark.pipeline import write_reports
 from benchmark.report import html
-from benchmark.report.browse import pick, sample_facts
+from benchmark.report.browse import in_order, pick, sample_facts
 from benchmark.report.table import cells
 from benchmark.report.verdict import verdict
 from benchmark.store.reader import StoreReader
@@ -210,8 +210,8 @@ def test_filters_find_what_they_say(tmp_path: Path) -> None:
     assert found("one_right") == [2]
     assert found("failed") == [3, 4]
     assert found("all_right") == [0, 3]
-    assert pick(facts, sort="apart")[0].sample == "s00002"
-    assert [int(f.sample[1:]) for f in pick(facts, sort="hardest")][:2] == [1, 4]
+    assert in_order(facts, "apart")[0].sample == "s00002"
+    assert [int(f.sample[1:]) for f in in_order(facts, "hardest")][:2] == [1, 4]
     assert {f["sample"]: f["filters"] for f in page_of(folder).data} == {f.sample: list(f.filters) for f in facts}
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.made import Entrant, Trials, samples, summary_of, write_run
+from support.made import Entrant, Trials, described, result_of, samples, summary_of, write_run
 
 from benchmark.core.errors import StoreError
-from benchmark.report.browse import FILTERS, SORTS, pick, sample_facts
-from benchmark.store.folder import DATABASE
+from benchmark.core.events import Event, TrialFinished
+from benchmark.core.trial import TrialResult
+from benchmark.report.browse import FILTERS, SORTS, in_order, pick, sample_facts
+from benchmark.report.summary import summarise
+from benchmark.store.folder import DATABASE, is_running
 from benchmark.store.reader import StoreReader
+from benchmark.store.store import Store
 from benchmark.viewer.app import Viewer
-from benchmark.viewer.watched import Watched
+from benchmark.viewer.watched import Counts, Watched
 
 ASKED = {"q": "", "only": "", "category": "", "sort": "sample", "page": 0, "per_page": 25}
 
@@ -36,7 +42,7 @@ def test_pages_filters_and_orders_are_those_of_the_report(run: Path) -> None:
         facts = sample_facts(reader, summary_of(run))
     for only in ("", *FILTERS):
         for sort in SORTS:
-            wanted = [f.sample for f in pick(facts, only=only, sort=sort)]
+            wanted = [f.sample for f in pick(in_order(facts, sort), only=only)]
             pages = [watched.samples(**{**ASKED, "only": only, "sort": sort, "page": number}) for number in range(4)]
             assert [row.sample for page in pages for row in page["rows"]] == wanted
             assert {page["total"] for page in pages} == {len(wanted)}
@@ -86,4 +92,42 @@ def test_the_list_names_every_run_and_what_is_wrong_with_it(run: Path) -> None:
     broken = viewer.watched("broken")
     assert broken is not None
     with pytest.raises(StoreError):
-        broken.info()
+        broken.ended()
+
+
+def test_counting_goes_on_where_it_stopped_and_counts_a_trial_asked_again_once(tmp_path: Path) -> None:
+    """A failed trial that was asked again stands for one, not two."""
+    first = Entrant(label="a", planted=[1.0, "timeout"])
+    folder = write_run(tmp_path / "r", [first], 3)
+    counts = Counts()
+    with StoreReader(folder) as reader:
+        assert counts.of(reader) == {1: (2, 1)}
+    write_run(folder, [Entrant(label="a", planted=[1.0, 0.0, 1.0])], 3)
+    with StoreReader(folder) as reader:
+        assert counts.of(reader) == {1: (3, 0)}
+
+
+def test_a_reader_sees_one_moment_of_a_run_that_goes_on(tmp_path: Path) -> None:
+    """Numbers that were read one after another fit together, and the writer is not held up."""
+    entrant, trials = Entrant(label="a", planted=[1.0] * 4), Trials(samples(4))
+    folder = tmp_path / "r"
+    with Store.open(folder, described([entrant], 4)) as store:
+        asyncio.run(_write(store, [result_of(trial, 1.0, 0.001, 0.5) for trial in trials.of(entrant, 0)[:2]]))
+        with StoreReader(folder) as early:
+            assert len(summarise(early).models) == 1
+            asyncio.run(_write(store, [result_of(trial, 1.0, 0.001, 0.5) for trial in trials.of(entrant, 0)[2:]]))
+            assert summarise(early).models[0].right == 2
+            assert len(sample_facts(early, summarise(early))) == 2
+        with StoreReader(folder) as late:
+            assert summarise(late).models[0].right == 4
+            assert is_running(folder)
+    assert not is_running(folder)
+
+
+async def _write(store: Store, results: list[TrialResult]) -> None:
+    async def events() -> AsyncIterator[Event]:
+        for result in results:
+            yield TrialFinished(result)
+
+    async for _ in store.committed(events()):
+        pass

@@ -96,7 +96,8 @@
   // --- how they are shown ---
   const colouredDiff = (text) => {
     const kinds = { "+": "added", "-": "removed", "@": "hunk" };
-    return make("pre", "diff", undefined, ...text.split("\n").map((line) => make("span", kinds[line[0]] ?? "same", line || " ")));
+    const kind = (line) => (/^(\+\+\+|---) ("?[ab]\/|\/dev\/null)/.test(line) ? "hunk" : kinds[line[0]] ?? "same");
+    return make("pre", "diff", undefined, ...text.trimEnd().split("\n").map((line) => make("span", kind(line), line || " ")));
   };
   const folded = (title, ...children) => make("details", "", undefined, make("summary", "", title), ...children);
   const steps = (work) => {
