@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import ClassVar
 
 from benchmark.agents.installed import Installed, Prepared, json_field
@@ -16,6 +17,8 @@ class GeminiCli(Installed):
     install: ClassVar[str] = "npm install -g @google/gemini-cli"
     dialect: ClassVar[str] = "gemini"
     permissions: ClassVar[str] = "--yolo"
+    acp_auth: ClassVar[str] = "gemini-api-key"
+    speaks_acp: ClassVar[bool] = True
     min_context: ClassVar[int] = 16_384
 
     def prepare(self, gateway: Gateway, home: str, prompt: str) -> Prepared:
@@ -25,6 +28,11 @@ class GeminiCli(Installed):
     def follow_up(self, gateway: Gateway, home: str, prompt: str) -> Prepared:
         """Go on with the latest session."""
         return self._prepared(gateway, "--resume", "latest", "-p", prompt)
+
+    def over_acp(self, gateway: Gateway, home: str) -> Prepared:
+        """As above, without leave given beforehand."""
+        allowed = self._prepared(gateway)
+        return replace(allowed, argv=("gemini", "--acp", "-m", gateway.model, "--skip-trust"))
 
     def said(self, finished: Finished) -> str:
         """The response it reports."""

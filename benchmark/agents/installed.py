@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,6 +24,7 @@ git add -A -f . && git commit -q --allow-empty -m start
 """
 """Agents find their way by git: the workspace is a repository with one commit, and nothing of its past."""
 _LONGEST_WORD = 4_000
+_DRIVER = "acp_driver.py"
 QUIET = {"DO_NOT_TRACK": "1", "DISABLE_TELEMETRY": "1", "NO_UPDATE_NOTIFIER": "1", "CI": "1", "NO_COLOR": "1"}
 
 
@@ -57,6 +58,10 @@ class Installed:
     dialect: ClassVar[str] = "chat"
     permissions: ClassVar[str] = ""
     """How it is allowed to act, in its own words: without this, agents differ by what they dare."""
+    speaks_acp: ClassVar[bool] = False
+    """Whether it can ask for leave to act, by the Agent Client Protocol."""
+    acp_auth: ClassVar[str] = ""
+    """The way to sign in it wants named, when it speaks the Agent Client Protocol."""
     litter: ClassVar[tuple[str, ...]] = ()
     """Files it leaves in the workspace for itself, as shell patterns: no part of its work."""
     min_context: ClassVar[int] = 4_096
@@ -70,6 +75,10 @@ class Installed:
         """How a further prompt is put in the same conversation; None when the agent cannot go on with one."""
         return None
 
+    def over_acp(self, gateway: Gateway, home: str) -> Prepared | None:
+        """How the agent is started to speak the Agent Client Protocol, with nothing allowed beforehand; None if it cannot."""
+        return None
+
     def said(self, finished: Finished) -> str:
         """The agent's last words, as far as its output tells."""
         return finished.output.strip()[-_LONGEST_WORD:]
@@ -79,20 +88,56 @@ class Installed:
         gateway, home = context.gateway, context.workspace.home
         refuse_small_context(self.program, self.min_context, gateway)
         installation = found(self.program, self.install)
-        context.note("agent", self.program, actor="runner", version=installation.version, permissions=self.permissions)
+        policy = context.permission_policy
+        permissions = f"asked over ACP, answered by the policy {policy!r}" if policy else self.permissions
+        context.note("agent", self.program, actor="runner", version=installation.version, permissions=permissions)
         await context.workspace.run(Command(argv=("bash", "-c", _REPOSITORY)))
-        said = await self._prompted(self.prepare(gateway, home, sample.prompt), installation, context)
+        asked = self._asked_leave if policy else self._prompted
+        said = await asked(self._first(gateway, home, sample.prompt, policy), installation, context)
         while (prompt := await context.review(said)) is not None:
-            again = self.follow_up(gateway, home, prompt)
-            prepared = again or self.prepare(gateway, home, f"{sample.prompt}\n\n{prompt}")
-            said = await self._prompted(prepared, installation, context)
+            whole = f"{sample.prompt}\n\n{prompt}"
+            again = None if policy else self.follow_up(gateway, home, prompt)
+            said = await asked(again or self._first(gateway, home, whole, policy), installation, context)
         return Output(text=said)
 
+    def _first(self, gateway: Gateway, home: str, prompt: str, policy: str) -> Prepared:
+        """How a conversation begins: with all leave given beforehand, or over the protocol by which it is asked for."""
+        if not policy:
+            return self.prepare(gateway, home, prompt)
+        prepared = self.over_acp(gateway, home)
+        if prepared is None:
+            raise AgentError(f"{self.program} cannot ask for leave: it does not speak the Agent Client Protocol")
+        driver = Path(__file__).with_name(_DRIVER).read_text(encoding="utf-8")
+        words = ("python3", "-I", f"{home}/{_DRIVER}", policy, self.acp_auth, prompt, "--")
+        return replace(prepared, argv=(*words, *prepared.argv), files={**prepared.files, _DRIVER: driver})
+
+    async def _asked_leave(self, prepared: Prepared, installation: Installation, context: Context) -> str:
+        """One prompt over the protocol; what the agent asked leave for is counted."""
+        place = prepared.argv.index("--") + 1
+        argv = (*prepared.argv[:place], installation.program, *prepared.argv[place + 1 :])
+        finished = await self._finished(replace(prepared, argv=argv), installation, context)
+        try:
+            summary = json.loads(finished.output.strip().splitlines()[-1])
+        except (ValueError, IndexError):
+            raise AgentError(_how_it_ended(self.program, finished)) from None
+        for request in summary["permissions"]:
+            context.note("permission", f"{request['kind']}: {request['title']}", answer=context.permission_policy)
+        if finished.code != 0:
+            raise AgentError(f"{self.program} stopped with {summary['stop'] or 'no reason'}: {summary['error'][:600]}")
+        return str(summary["said"])
+
     async def _prompted(self, prepared: Prepared, installation: Installation, context: Context) -> str:
+        argv = (installation.program, *prepared.argv[1:])
+        finished = await self._finished(replace(prepared, argv=argv), installation, context)
+        if finished.code != 0:
+            raise AgentError(_how_it_ended(self.program, finished))
+        return self.said(finished)
+
+    async def _finished(self, prepared: Prepared, installation: Installation, context: Context) -> Finished:
         for path, text in prepared.files.items():
             await context.workspace.write_home(path, text.encode())
         command = Command(
-            argv=(installation.program, *prepared.argv[1:]),
+            argv=prepared.argv,
             env={**QUIET, **prepared.env},
             timeout_s=_NO_LIMIT_S,
             merged=False,
@@ -102,9 +147,7 @@ class Installed:
         finished = await context.workspace.run(command)
         if self.litter:
             await context.workspace.run(Command(argv=("bash", "-c", f"rm -rf {' '.join(self.litter)}")))
-        if finished.code != 0:
-            raise AgentError(_how_it_ended(self.program, finished))
-        return self.said(finished)
+        return finished
 
 
 def _how_it_ended(program: str, finished: Finished) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import ClassVar
 
 from benchmark.agents.installed import Installed, Prepared
@@ -17,6 +18,7 @@ class OpenCode(Installed):
     program: ClassVar[str] = "opencode"
     install: ClassVar[str] = "npm install -g opencode-ai"
     permissions: ClassVar[str] = 'permission {"*": "allow"}'
+    speaks_acp: ClassVar[bool] = True
     min_context: ClassVar[int] = 12_288
 
     def prepare(self, gateway: Gateway, home: str, prompt: str) -> Prepared:
@@ -26,6 +28,11 @@ class OpenCode(Installed):
     def follow_up(self, gateway: Gateway, home: str, prompt: str) -> Prepared:
         """Go on with the last session."""
         return self._prepared(gateway, "-c", prompt)
+
+    def over_acp(self, gateway: Gateway, home: str) -> Prepared:
+        """As above, asking before it edits or runs anything."""
+        asking = self._prepared(gateway, leave="ask")
+        return replace(asking, argv=("opencode", "acp"))
 
     def said(self, finished: Finished) -> str:
         """The last text among the events it prints."""
@@ -39,19 +46,19 @@ class OpenCode(Installed):
                 last = str(part.get("text") or last)
         return last
 
-    def _prepared(self, gateway: Gateway, *words: str) -> Prepared:
+    def _prepared(self, gateway: Gateway, *words: str, leave: str = "allow") -> Prepared:
         model = f"tiebreak/{gateway.model}"
         switches = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE", "PROJECT_CONFIG")
         return Prepared(
             argv=("opencode", "run", "--format", "json", "-m", model, "--pure", *words),
             env={
-                "OPENCODE_CONFIG_CONTENT": _config(gateway, model),
+                "OPENCODE_CONFIG_CONTENT": _config(gateway, model, leave),
                 **{f"OPENCODE_DISABLE_{switch}": "1" for switch in switches},
             },
         )
 
 
-def _config(gateway: Gateway, model: str) -> str:
+def _config(gateway: Gateway, model: str, leave: str) -> str:
     limit = {"context": gateway.context_window or _CONTEXT, "output": 4_096}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
@@ -66,6 +73,6 @@ def _config(gateway: Gateway, model: str) -> str:
             "small_model": model,
             "autoupdate": False,
             "share": "disabled",
-            "permission": {"*": "allow", "edit": "allow", "bash": "allow", "webfetch": "deny"},
+            "permission": {"edit": leave, "bash": leave, "webfetch": "deny", **({"*": leave} if leave == "allow" else {})},
         }
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import ClassVar
 
 from benchmark.agents.installed import Installed, Prepared, json_field
@@ -15,6 +16,8 @@ class QwenCode(Installed):
     program: ClassVar[str] = "qwen"
     install: ClassVar[str] = "npm install -g @qwen-code/qwen-code"
     permissions: ClassVar[str] = "--yolo"
+    acp_auth: ClassVar[str] = "openai"
+    speaks_acp: ClassVar[bool] = True
     min_context: ClassVar[int] = 24_576
 
     def prepare(self, gateway: Gateway, home: str, prompt: str) -> Prepared:
@@ -24,6 +27,11 @@ class QwenCode(Installed):
     def follow_up(self, gateway: Gateway, home: str, prompt: str) -> Prepared:
         """Go on with the last session."""
         return self._prepared(gateway, "--continue", "-p", prompt)
+
+    def over_acp(self, gateway: Gateway, home: str) -> Prepared:
+        """As above, without leave given beforehand."""
+        allowed = self._prepared(gateway)
+        return replace(allowed, argv=("qwen", "--acp", "--auth-type", "openai", "-m", gateway.model))
 
     def said(self, finished: Finished) -> str:
         """The result it reports."""

@@ -23,7 +23,7 @@ from benchmark.core.run import RetryPolicy, RunSpec, WorkSettings
 from benchmark.core.sample import Sample
 from benchmark.core.work import Verdict, WorkOutcome, Workspace
 from benchmark.pipeline import Plan, make_plan, read_batch, write_batch_reports
-from benchmark.registry import spelled_tasks, use_agents
+from benchmark.registry import make_agent, names, spelled_tasks, use_agents
 from benchmark.report.batch import BatchSummary
 from benchmark.report.batch_files import batch_data
 from benchmark.report.batch_words import HEADINGS, MEDALS, batch_cells, batch_sentences, podium, standing
@@ -45,6 +45,7 @@ class BatchFlags(Flags):
     follow_ups: int | None = None
     max_model_calls: int | None = None
     attended: bool = False
+    ask_permissions: str | None = None
     allow_unsandboxed: bool = False
     verbose: bool = False
 
@@ -60,6 +61,7 @@ def batch_with(flags: BatchFlags) -> int:
     if spec is None:
         return exits.FAILED
     plan = make_plan(spec)
+    _refuse_silent_agents(spec)
     _say_skipped(plan, console, flags)
     if flags.dry_run:
         return _show_plan(plan, console)
@@ -98,6 +100,7 @@ def _work(flags: BatchFlags, follow_ups: int | None = None) -> WorkSettings:
         timeout_s=flags.timeout or default.timeout_s,
         max_model_calls=flags.max_model_calls or default.max_model_calls,
         follow_ups=default.follow_ups if wanted is None else wanted,
+        ask_permissions=flags.ask_permissions or "",
         allow_unsandboxed=flags.allow_unsandboxed,
     )
 
@@ -159,6 +162,16 @@ def _resumed(flags: BatchFlags, console: Console, settings: BatchSettings) -> Ru
 def _worked(spec: RunSpec, flags: BatchFlags, settings: BatchSettings, follow_ups: int | None = None) -> RunSpec:
     retry = RetryPolicy(max_attempts=1 + settings.max_retries if settings.retry_on_failure else 1)
     return replace(paced(spec, flags), timeout_s=None, work=_work(flags, follow_ups), retry=retry)
+
+
+def _refuse_silent_agents(spec: RunSpec) -> None:
+    """With --ask-permissions, agents that cannot ask would act without: that is refused before anything begins."""
+    if spec.work is None or not spec.work.ask_permissions:
+        return
+    silent = [name for name in spec.agents if not getattr(make_agent(name), "speaks_acp", False)]
+    if silent:
+        able = [name for name in names("agents") if getattr(make_agent(name), "speaks_acp", False)]
+        raise UsageError(f"--ask-permissions: {', '.join(silent)} cannot ask for leave; {', '.join(able)} can")
 
 
 def _say_skipped(plan: Plan, console: Console, flags: BatchFlags) -> None:

@@ -115,6 +115,11 @@ class Context(Protocol):
         """Run a Python program apart from the machine; raises SandboxError where that cannot be done safely."""
         ...
 
+    @property
+    def permission_policy(self) -> str:
+        """How an agent's requests for leave are answered, allow or deny; empty when all leave is given beforehand."""
+        ...
+
     async def review(self, said: str) -> str | None:
         """Hand the work back with the agent's last words: the next prompt, or None when it is over."""
         ...

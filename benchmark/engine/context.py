@@ -112,6 +112,11 @@ class TrialContext:
         """A question is asked from here."""
         raise UsageError(f"{self._trial.sample.id} is a question; this agent wants a coding task")
 
+    @property
+    def permission_policy(self) -> str:
+        """A question needs no leave."""
+        return ""
+
     async def review(self, said: str) -> str | None:
         """A question is answered once."""
         return None

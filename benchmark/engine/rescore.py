@@ -57,6 +57,10 @@ class _Nobody:
     def gateway(self) -> Gateway:
         self._refuse("to ask a model")
 
+    @property
+    def permission_policy(self) -> str:
+        return ""
+
     async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Reply:
         self._refuse("to ask a model")
 

@@ -74,6 +74,7 @@ class TaskContext(TrialContext):
         self.tool_calls = 0
         self.follow_ups = 0
         self.questions = 0
+        self.permission_requests = 0
         self.manual_edits = 0
         self.person_seconds = 0.0
         self.agent_version = ""
@@ -98,6 +99,11 @@ class TaskContext(TrialContext):
             key=self.gateway_key,
             context_window=context_of(model),
         )
+
+    @property
+    def permission_policy(self) -> str:
+        """How requests for leave are answered."""
+        return self._shop.settings.ask_permissions
 
     @property
     def workspace(self) -> Workspace:
@@ -142,6 +148,8 @@ class TaskContext(TrialContext):
         text = text if len(text) <= _LONGEST_STEP else f"{text[: _LONGEST_STEP // 2]}\n…\n{text[-_LONGEST_STEP // 2 :]}"
         if kind == "agent":
             self.agent_version, self.permissions = str(data.get("version", "")), str(data.get("permissions", ""))
+        if kind == "permission":
+            self.permission_requests += 1
         if kind == "question":
             self.questions += 1
             self.last_was_question = True
@@ -288,6 +296,7 @@ class TaskContext(TrialContext):
             tool_calls=self.tool_calls,
             follow_ups=self.follow_ups,
             questions=self.questions,
+            permission_requests=self.permission_requests,
             manual_edits=self.manual_edits,
             person_seconds=self.person_seconds,
             first_try=bool(self.first_try) and not self.manual_edits,

@@ -158,6 +158,29 @@ def test_on_the_embedded_model_an_agent_fails_the_task_honestly(agent: str, tmp_
     )
 
 
+@pytest.mark.parametrize("agent", ["gemini-cli", "qwen-code", "opencode"])
+@pytest.mark.parametrize(("policy", "outcome"), [("allow", "passed"), ("deny", "no_change")])
+def test_agents_ask_for_leave_and_are_answered_by_policy(agent: str, policy: str, outcome: str, tmp_path: Path) -> None:
+    """Over the Agent Client Protocol: one request for the edit; denied, the file stays as it was."""
+    with model_server() as server:
+        line = ("--ask-permissions", policy, "--max-model-calls", "8")
+        _, results, printed = work("openai/fix", agent, server, tmp_path, *line)
+
+    assert results[0]["outcome"] == outcome, (printed, results[0]["failure"])
+    assert results[0]["permission_requests"] >= 1 and results[0]["human_interventions"] == 0
+    assert policy in results[0]["permissions"]
+
+
+def test_agents_that_cannot_ask_are_refused_beforehand(tmp_path: Path) -> None:
+    command = [
+        *(sys.executable, str(ROOT / "benchmark" / "batch_runner.py"), "--task", str(FIX_TYPO), "--models", "baseline/constant"),
+        *("--agent", "aider,gemini-cli", "--ask-permissions", "deny"),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 1 and "aider cannot ask for leave" in done.stderr and "gemini-cli" in done.stderr
+
+
 def test_an_own_agent_joins_by_its_command(tmp_path: Path) -> None:
     """A script that calls the model once and does what it says, named in models_config.yaml."""
     (tmp_path / "bin").mkdir()

@@ -1,0 +1,127 @@
+"""Drives one prompt of an agent that speaks the Agent Client Protocol. Run inside the sandbox, by itself.
+
+    python3 acp_driver.py POLICY AUTH PROMPT -- AGENT…
+
+One JSON object per line over the agent's standard input and output. Requests for leave to act are answered by POLICY
+(allow or deny); everything else the agent may do by itself. Prints one JSON object: what it said, what it asked leave for,
+how it stopped. Standard library only: nothing of ours can be imported here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_WANTED = {"allow": ("allow_once", "allow_always"), "deny": ("reject_once", "reject_always")}
+
+
+class Driver:
+    """The client's side of one conversation."""
+
+    def __init__(self, policy: str, argv: list[str]) -> None:
+        self.policy = policy
+        self.summary: dict[str, Any] = {"permissions": [], "said": "", "stop": "", "error": ""}
+        self._ids = itertools.count(1)
+        self._agent = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def run(self, auth: str, prompt: str) -> int:
+        """Open a session, put the prompt, wait for its end."""
+        abilities = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": False}
+        self.call("initialize", {"protocolVersion": 1, "clientCapabilities": abilities})
+        session = self._session() or (self._authenticated(auth) and self._session())
+        if session:
+            words = [{"type": "text", "text": prompt}]
+            result = self.call("session/prompt", {"sessionId": session["sessionId"], "prompt": words}) or {}
+            self.summary["stop"] = result.get("stopReason", "")
+        self._end()
+        sys.stdout.write(json.dumps(self.summary) + "\n")
+        return 0 if self.summary["stop"] == "end_turn" else 1
+
+    def _session(self) -> dict[str, Any] | None:
+        return self.call("session/new", {"cwd": str(Path.cwd()), "mcpServers": []})
+
+    def _authenticated(self, auth: str) -> bool:
+        return bool(auth) and self.call("authenticate", {"methodId": auth}) is not None
+
+    def _end(self) -> None:
+        assert self._agent.stdin is not None
+        self._agent.stdin.close()
+        try:
+            self._agent.wait(5)
+        except subprocess.TimeoutExpired:
+            self._agent.kill()
+
+    def send(self, **message: Any) -> None:
+        """Write one message."""
+        assert self._agent.stdin is not None
+        self._agent.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self._agent.stdin.flush()
+
+    def call(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Ask the agent for something, and serve it meanwhile; None when it refuses or is gone."""
+        number = next(self._ids)
+        self.send(id=number, method=method, params=params)
+        assert self._agent.stdout is not None
+        for line in self._agent.stdout:
+            message = _object(line)
+            if "method" in message:
+                self.serve(message)
+            elif message.get("id") == number:
+                self.summary["error"] = str(message["error"]) if "error" in message else ""
+                return None if "error" in message else message.get("result") or {}
+        self.summary["error"] = f"the agent ended before it answered {method}"
+        return None
+
+    def serve(self, message: dict[str, Any]) -> None:
+        """Do what the agent asks of its client."""
+        method, params = message["method"], message.get("params") or {}
+        if method == "session/update":
+            self._heard(params.get("update") or {})
+        elif method == "session/request_permission":
+            self._permit(message["id"], params)
+        elif method == "fs/read_text_file":
+            self._answer(message["id"], lambda: {"content": Path(params["path"]).read_text(encoding="utf-8")})
+        elif method == "fs/write_text_file":
+            self._answer(message["id"], lambda: _written(params))
+        elif "id" in message:
+            self.send(id=message["id"], error={"code": -32601, "message": f"no such method {method}"})
+
+    def _heard(self, update: dict[str, Any]) -> None:
+        if update.get("sessionUpdate") == "agent_message_chunk":
+            self.summary["said"] += (update.get("content") or {}).get("text", "")
+
+    def _permit(self, number: Any, params: dict[str, Any]) -> None:
+        tool = params.get("toolCall") or {}
+        options = {option["kind"]: option["optionId"] for option in params.get("options", ())}
+        chosen = next((options[kind] for kind in _WANTED[self.policy] if kind in options), None)
+        self.summary["permissions"].append({"title": str(tool.get("title", "")), "kind": str(tool.get("kind", ""))})
+        outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}
+        self.send(id=number, result={"outcome": outcome})
+
+    def _answer(self, number: Any, action: Any) -> None:
+        try:
+            self.send(id=number, result=action())
+        except (OSError, ValueError, KeyError) as error:
+            self.send(id=number, error={"code": -32603, "message": str(error)})
+
+
+def _written(params: dict[str, Any]) -> None:
+    Path(params["path"]).write_text(params["content"], encoding="utf-8")
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """A message; agents print other things as well."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+if __name__ == "__main__":
+    place = sys.argv.index("--")
+    sys.exit(Driver(sys.argv[1], sys.argv[place + 1 :]).run(*sys.argv[2:4]))
