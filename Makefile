@@ -25,7 +25,7 @@ format: $(VENV)/.installed-dev  ## Put the code into its form.
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 perf: $(VENV)/.installed-dev  ## Measure the speed, against a bare loop doing the same requests.
-	@$(BIN)/python perf/run.py $(ARGS); first=$$?; $(BIN)/python perf/sandbox.py && $(BIN)/python perf/streams.py && exit $$first
+	@$(BIN)/python perf/run.py $(ARGS); first=$$?; $(BIN)/python perf/sandbox.py && $(BIN)/python perf/streams.py && $(BIN)/python perf/pages.py && exit $$first
 
 fuzz: $(VENV)/.installed-dev  ## Feed the parsers garbage for FUZZ_SECONDS (600).
 	@PYTHONPATH=. $(BIN)/python tests/fuzz_parsers.py
