@@ -25,7 +25,8 @@ format: $(VENV)/.installed-dev  ## Put the code into its form.
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 perf: $(VENV)/.installed-dev  ## Measure the speed, against a bare loop doing the same requests.
-	@$(BIN)/python perf/run.py $(ARGS); first=$$?; $(BIN)/python perf/sandbox.py && $(BIN)/python perf/streams.py && $(BIN)/python perf/gateway.py && exit $$first
+	@failed=0; $(BIN)/python perf/run.py $(ARGS) || failed=1; \
+	for part in sandbox streams gateway pages; do $(BIN)/python perf/$$part.py || failed=1; done; exit $$failed
 
 fuzz: $(VENV)/.installed-dev  ## Feed the parsers garbage for FUZZ_SECONDS (600).
 	@PYTHONPATH=. $(BIN)/python tests/fuzz_parsers.py

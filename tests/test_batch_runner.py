@@ -304,7 +304,8 @@ def test_killed_at_any_moment_a_batch_resumes_and_every_attempt_has_exactly_one_
     chance = random.Random(7)
     kept: dict[str, str] = {}
     for _ in range(20):
-        begun = (home / "out" / "run.sqlite").exists()
+        store = home / "out" / "run.sqlite"
+        begun = store.exists() and store.stat().st_size > 0  # killed in the very moment it was made, it is no run yet
         _killed_after(chance.uniform(0.4, 2.2), ("--resume", "out", "--parallel") if begun else start, home)
         if not begun:
             continue

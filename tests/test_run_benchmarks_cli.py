@@ -115,7 +115,8 @@ def test_csv_holds_every_model_and_trial(tmp_path: Path, quick: dict[str, str]) 
 def test_no_csv_writes_none(tmp_path: Path) -> None:
     run("--model", "baseline/random", "--dataset", "warmup", "--no-csv", cwd=tmp_path)
 
-    assert sorted(p.name for p in only_run(tmp_path).iterdir()) == ["comparison_report.json", "run.lock", "run.sqlite"]
+    pages = ["comparison_report.html", "comparison_report.json"]
+    assert sorted(p.name for p in only_run(tmp_path).iterdir()) == [*pages, "run.lock", "run.sqlite"]
 
 
 def test_json_streams_events_on_standard_output_alone(tmp_path: Path, quick: dict[str, str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -28,9 +28,6 @@ from benchmark.engine.context import settings_of
 from benchmark.engine.stop import Interrupted, LaneOver
 from benchmark.registry import provider_class
 
-if TYPE_CHECKING:
-    from benchmark.engine.workshop import TaskContext
-
 _IN_VAIN = 5
 """So many calls running that nobody answers, and the agent is stopped: some never give up by themselves."""
 _LETTERS_PER_TOKEN = 4
@@ -51,10 +48,37 @@ def context_of(model: ModelRef) -> int | None:
     return given if isinstance(given, int) else model.context_window
 
 
+class Counting(Protocol):
+    """The trial's context, as far as calls from outside are counted and written down by it."""
+
+    calls: int
+    last_was_question: bool
+
+    def add_usage(self, usage: Usage) -> None:
+        """Count what a call consumed."""
+        ...
+
+    def count_reply(self, reply: Reply, seconds: float, **more: Any) -> None:
+        """A call was answered."""
+        ...
+
+    async def call(self, request: Request, listener: Listener) -> Reply:
+        """Have the trial's model answer one request, listening in."""
+        ...
+
+    def note(self, kind: str, text: str, *, actor: str = "agent", **data: Any) -> None:
+        """Write a step down."""
+        ...
+
+    def halt(self, reason: BaseException) -> None:
+        """Stop the agent."""
+        ...
+
+
 class OutsideCalls:
     """What comes in at a trial's gateway, answered by the trial's model."""
 
-    def __init__(self, context: TaskContext, trial: Trial, caller: Caller, *, most: int) -> None:
+    def __init__(self, context: Counting, trial: Trial, caller: Caller, *, most: int) -> None:
         self.trouble: BenchmarkError | None = None
         """Why the last call was not answered: nobody could, or no more were allowed."""
         self._context = context

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+# A loaded machine is slow, and no reason to fail.
+expect.set_options(timeout=30_000)
 
 
 @dataclass
