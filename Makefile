@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format perf fuzz lock clean
+.PHONY: help demo test coverage lint format perf fuzz lock clean
 
 help:  ## Say what can be made.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -16,6 +16,9 @@ demo: $(VENV)/.installed  ## See it work: the embedded model against chance.
 	@$(BIN)/python run_benchmarks.py demo
 
 test: $(VENV)/.installed-dev  ## Run the tests.
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
+
+coverage: $(VENV)/.installed-dev  ## Run the tests and say what they do not reach.
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --cov --cov-report=term $(ARGS)
 
 lint: $(VENV)/.installed-dev  ## Check style and types.
