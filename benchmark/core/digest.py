@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
+_EIGHT = struct.Struct(">8Q").unpack
 
 
 def digest_of(data: Any) -> str:
@@ -30,8 +32,9 @@ def order_key(*texts: str) -> int:
 
 def shuffled_range(count: int, *texts: str) -> list[int]:
     """The numbers below count in an order that looks random but depends on the texts alone."""
-    data = b"".join([hashlib.blake2b(ascii((block, *texts)).encode(), digest_size=64).digest() for block in range(0, count, 8)])
-    return sorted(range(count), key=lambda i: data[8 * i : 8 * i + 8])
+    blocks = [hashlib.blake2b(ascii((block, *texts)).encode(), digest_size=64).digest() for block in range(0, count, 8)]
+    keys = [key for block in blocks for key in _EIGHT(block)]
+    return sorted(range(count), key=keys.__getitem__)
 
 
 def positions_by(keys: Sequence[int], *, bits: int = 64) -> Iterator[int]:

@@ -78,6 +78,8 @@ class Message(Record, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The message's text parts, joined."""
+        if len(self.parts) == 1 and isinstance(self.parts[0], TextPart):
+            return self.parts[0].text
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 

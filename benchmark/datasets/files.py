@@ -21,8 +21,10 @@ _INPUTS = ("input", "prompt", "question", "query")
 _TARGETS = ("target", "answer", "expected", "ideal", "response", "answerKey", "label")
 _SPLITS = ("test", "validation", "dev", "train")
 _OURS = ("id", "input", "target", "choices", "category", "group", "scorer", "system")
-_KEPT = ("schema", "rubric", "human")
+_KEPT = frozenset(("schema", "rubric", "human"))
 """What scorers and reports may want to know of a row."""
+_CHECKED_OTHERWISE = frozenset(("evaluation_method", "expected_keywords", "__expected"))
+"""Fields of rows that have no plain target; few have any, and one look tells."""
 _ROLES = ("system", "user", "assistant")
 _ASSERTION = re.compile(r"\s*(equals|contains|icontains|regex|is-json)\s*:?\s*(.*)", re.DOTALL)
 _ASSERTED = {"equals": "exact", "contains": "includes", "icontains": "includes", "regex": "regex", "is-json": "json_schema"}
@@ -79,9 +81,8 @@ def to_sample(row: Row, number: int) -> Sample:
     """A row in any of the usual forms: see docs/datasets.md."""
     row = _flattened(row)
     messages = _messages(row)
-    keywords = _keywords(row)
     choices = _choices(row)
-    asserted = _asserted(row)
+    keywords, asserted = (None, None) if _CHECKED_OTHERWISE.isdisjoint(row) else (_keywords(row), _asserted(row))
     if asserted is not None:
         targets, scorer = asserted
     else:
@@ -96,13 +97,15 @@ def to_sample(row: Row, number: int) -> Sample:
         category=str(row.get("category", row.get("subject", ""))),
         group=str(row.get("group", "")),
         scorers=(scorer,),
-        metadata={name: row[name] for name in _KEPT if name in row},
+        metadata={} if _KEPT.isdisjoint(row) else {name: row[name] for name in sorted(_KEPT) if name in row},
     )
 
 
 def _flattened(row: Row) -> Row:
     """The variables of a promptfoo test beside its other fields; one variable alone is the input."""
     inside = row.get("vars")
+    if inside is None and "__expected" not in row:
+        return row
     if isinstance(inside, dict):
         row = {**inside, **{name: value for name, value in row.items() if name != "vars"}}
     if "__expected" in row and not any(name in row for name in _INPUTS):
@@ -178,7 +181,9 @@ def _resolved(value: Any, choices: tuple[str, ...], name: str) -> tuple[str, ...
 
 def _choices(row: Row) -> tuple[str, ...]:
     """The choices: a list, a JSON list in a text, texts with | between, or columns A, B, C or choice0, choice1."""
-    value = row.get("choices", row.get("options", _in_columns(row)))
+    value = row.get("choices")
+    if value is None:
+        value = row.get("options", _in_columns(row))
     if value is None:
         return ()
     if isinstance(value, str):
@@ -187,7 +192,7 @@ def _choices(row: Row) -> tuple[str, ...]:
         value = value["text"]
     if not isinstance(value, list) or not 2 <= len(value) <= len(ascii_uppercase):
         raise ValueError(f"field 'choices' must list 2 to {len(ascii_uppercase)} answers, not {value!r}")
-    choices = tuple(str(choice) for choice in value)
+    choices = tuple([choice if type(choice) is str else str(choice) for choice in value])
     if len(set(choices)) < len(choices):
         raise ValueError(f"field 'choices' lists the same answer twice: {value!r}")
     return choices

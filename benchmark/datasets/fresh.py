@@ -15,7 +15,7 @@ from benchmark.core.errors import DatasetError
 from benchmark.core.message import user
 from benchmark.core.sample import Sample
 
-VERSION = 1
+VERSION = 2
 """Raised when the same seed makes other questions."""
 LEVELS = {"easy": 1, "medium": 4, "hard": 8, "hardest": 10}
 _HIGHEST = 10
@@ -35,6 +35,7 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 ANIMALS = ("dog", "cat", "horse", "cow", "sheep", "duck")
 FRUITS = ("apple", "pear", "plum", "lemon", "peach", "mango")
 NONSENSE = ("blorks", "dinnels", "frims", "glaxes", "mevs", "quibs", "snorps", "tarrows", "vends", "zulls", "wimbles", "yarns")
+HABITS = ("sings", "sleeps", "cooks", "reads", "swims", "paints", "dances", "laughs")
 COMPASS = ("north", "east", "south", "west")
 
 
@@ -72,14 +73,16 @@ class Made:
     question: str
     answer: str
     wrong: Sequence[str]
+    cue: str = ""
+    """How the answer begins, where it is weighed as a continuation; who answers in words needs none."""
 
 
-def _numbers_near(dice: Dice, answer: int, spread: int) -> list[str]:
+def _numbers_near(dice: Dice, answer: int, spread: int, *, apart: int = 1) -> list[str]:
     """Wrong numbers about as large as the right one, which is as often among the small as among the large."""
     wrong: list[str] = []
     while len(wrong) < 3:
         near = answer + dice.between(-spread, spread)
-        if near != answer and str(near) not in wrong and (near >= 0 or answer < 0):
+        if abs(near - answer) >= apart and str(near) not in wrong and (near >= 0 or answer < 0):
             wrong.append(str(near))
     return wrong
 
@@ -92,26 +95,32 @@ def _others(dice: Dice, things: Sequence[str], answer: str) -> list[str]:
 
 
 def arithmetic(dice: Dice, level: int) -> Made:
-    """A sum; higher up with products, brackets and larger numbers."""
-    value = dice.between(1, 9) if level == 1 else dice.between(2, 8 * level)
+    """A number and one more; higher up sums, then products, brackets and larger numbers."""
+    if level == 1:
+        one = dice.between(1, 60)
+        wrong = _numbers_near(dice, one + 1, 40, apart=5)
+        return Made(f"What is {one} + 1?", str(one + 1), wrong, cue=f"{one} + 1 =")
+    value = dice.between(2, 8 * level)
     text = str(value)
-    for _ in range(1 if level == 1 else level):
+    for _ in range(level):
         by = dice.between(1, 9 if level < 4 else 6 * level)
-        operation = "+" if level == 1 else dice.pick("+-*" if level > 2 else "+-")
+        operation = dice.pick("+-*" if level > 2 else "+-")
         text = f"({text}) {operation} {by}" if operation == "*" and len(text) > 2 else f"{text} {operation} {by}"
         value = {"+": value + by, "-": value - by, "*": value * by}[operation]
-    return Made(f"What is {text}?", str(value), _numbers_near(dice, value, 9 if level == 1 else max(10, abs(value) // 5)))
+    return Made(f"What is {text}?", str(value), _numbers_near(dice, value, max(10, abs(value) // 5)))
 
 
 def largest(dice: Dice, level: int) -> Made:
-    """The largest of some numbers; higher up they have decimals and are nearly alike."""
+    """The larger of two numbers; higher up of more, which have decimals and are nearly alike."""
     if level == 1:
-        numbers = [str(n) for n in dice.some((3, 5, 8, 14, 27, 60, 95, 120, 400, 750), 4)]
-    else:
-        whole = dice.between(1, 99)
-        numbers = [f"{whole + dice.below(max(1, 6 - level))}.{dice.between(1, 10 ** min(level, 6) - 1)}" for _ in range(4)]
-        while len({float(n) for n in numbers}) < 4:
-            numbers = [f"{n}{dice.between(1, 9)}" for n in numbers]
+        # All of two digits: a number of more tokens is less likely, whatever it is.
+        large, small = dice.between(60, 99), dice.some(range(10, 60), 3)
+        question = f"{large} is larger than {small[0]}. Which is larger, {small[0]} or {large}?"
+        return Made(question, str(large), [str(n) for n in small], cue="The larger one is")
+    whole = dice.between(1, 99)
+    numbers = [f"{whole + dice.below(max(1, 6 - level))}.{dice.between(1, 10 ** min(level, 6) - 1)}" for _ in range(4)]
+    while len({float(n) for n in numbers}) < 4:
+        numbers = [f"{n}{dice.between(1, 9)}" for n in numbers]
     rank = 0 if level < 5 else 1
     ordered = sorted(numbers, key=float, reverse=True)
     word = "largest" if rank == 0 else "second largest"
@@ -126,7 +135,8 @@ def weekdays(dice: Dice, level: int) -> Made:
         start, days = dice.below(7), 1 if level == 1 else dice.between(2, 30 * level)
         answer = DAYS[(start + days) % 7]
         when = "the day after" if level == 1 else f"{days} days after"
-        return Made(f"Which day is {when} {DAYS[start]}?", answer, _others(dice, DAYS, answer))
+        cue = f"The day after {DAYS[start]} is" if level == 1 else ""
+        return Made(f"Which day is {when} {DAYS[start]}?", answer, _others(dice, DAYS, answer), cue=cue)
     known = date(dice.between(1950, 2050), dice.between(1, 12), dice.between(1, 28))
     asked = known + timedelta(days=dice.between(40, 400 * level))
     answer = DAYS[asked.weekday()]
@@ -135,11 +145,15 @@ def weekdays(dice: Dice, level: int) -> Made:
 
 
 def heights(dice: Dice, level: int) -> Made:
-    """People ordered by comparisons; who is tallest, or stands somewhere between."""
+    """Who is called tall; higher up people ordered by comparisons, and who stands where among them."""
+    if level == 1:
+        tall, short, *others = dice.some(NAMES, 4)
+        told = dice.some((f"{tall} is very tall.", f"{short} is short."), 2)
+        return Made(f"{' '.join(told)} Who is very tall?", tall, (short, *others), cue="The one who is very tall is")
     people = dice.some(NAMES, max(4, level + 2))
     facts = [f"{a} is taller than {b}." for a, b in pairwise(people)]
     place = 0 if level < 3 else dice.below(len(people))
-    told = facts if level == 1 else dice.some(facts, len(facts))
+    told = dice.some(facts, len(facts))
     which = "tallest" if place == 0 else f"number {place + 1} from the tallest"
     return Made(f"{' '.join(told)} Who is {which}?", people[place], _others(dice, people, people[place]))
 
@@ -154,18 +168,15 @@ def swaps(dice: Dice, level: int) -> Made:
         has[a], has[b] = has[b], has[a]
         told.append(f"{a} and {b} swap what they have.")
     asked = dice.pick(people)
-    return Made(f"{' '.join(told)} What does {asked} have?", has[asked], _others(dice, things, has[asked]))
+    cue = f"{asked} has the" if level == 1 else ""
+    return Made(f"{' '.join(told)} What does {asked} have?", has[asked], _others(dice, things, has[asked]), cue=cue)
 
 
 def letters(dice: Dice, level: int) -> Made:
-    """Letters of a word; higher up of words joined, turned round and shifted."""
+    """A word said again; higher up the letters of words, joined, turned round and shifted."""
     if level == 1:
         word = dice.pick(WORDS)
-        return Made(
-            f"Which word begins with the letter {word[0].upper()}?",
-            word,
-            _others(dice, [w for w in WORDS if w[0] != word[0]], ""),
-        )
+        return Made(f"Say the word {word!r} once more.", word, _others(dice, WORDS, word), cue=f"{word}, {word},")
     joined = "".join(dice.some(WORDS, 1 + level // 3))
     turned = joined[::-1] if level > 2 else joined
     place = dice.between(2, len(turned) - 1)
@@ -205,19 +216,29 @@ def _plural(thing: str, amount: int) -> str:
 
 
 def truth(dice: Dice, level: int) -> Made:
-    """People who say of each other whether they lie; does the last one tell the truth?"""
+    """What somebody always does; higher up people who say of each other whether they lie."""
+    if level == 1:
+        name, does = dice.pick(NAMES), dice.pick(HABITS)
+        question = f"{name} always {does}. What does {name} always do?"
+        return Made(question, does, _others(dice, HABITS, does), cue=f"{name} always")
     people = dice.some(NAMES, 1 + level)
-    honest = bool(dice.below(2))
-    told = [f"{people[0]} always {'tells the truth' if honest else 'lies'}."]
+    honest = [bool(dice.below(2))]
+    told = [f"{people[0]} always {'tells the truth' if honest[0] else 'lies'}."]
     for speaker, other in zip(people[1:], people, strict=False):
         claims = bool(dice.below(2))
         told.append(f"{speaker} says that {other} {'tells the truth' if claims else 'lies'}.")
-        honest = claims == honest
-    answer = "tells the truth" if honest else "lies"
-    wrong = ["lies" if honest else "tells the truth", "says nothing", "is asleep"]
-    return Made(
-        f"{' '.join(told)} Everybody either always tells the truth or always lies. What does {people[-1]} do?", answer, wrong
-    )
+        honest.append(claims == honest[-1])
+    a, b = people[-2:]
+    # Of two people there are four answers, none of which can be left out without thinking.
+    answers = {
+        (True, True): f"both {a} and {b} tell the truth",
+        (True, False): f"only {a} tells the truth",
+        (False, True): f"only {b} tells the truth",
+        (False, False): f"neither {a} nor {b} tells the truth",
+    }
+    right = answers.pop((honest[-2], honest[-1]))
+    asked = f"Everybody either always tells the truth or always lies. What is so of {a} and {b}?"
+    return Made(f"{' '.join(told)} {asked}", right, list(answers.values()))
 
 
 def sequences(dice: Dice, level: int) -> Made:
@@ -241,17 +262,21 @@ def sequences(dice: Dice, level: int) -> Made:
 
 
 def clocks(dice: Dice, level: int) -> Made:
-    """What a clock shows some time later."""
-    hours, minutes = dice.between(1, 8), 0 if level == 1 else dice.below(60)
-    later = 60 * dice.between(1, 3) if level == 1 else dice.between(20, 200 * level)
+    """What a clock shows; higher up, some time later."""
+    hours, minutes = dice.between(1, 8), dice.below(60)
+    if level == 1:
+        shown = _clock(60 * dice.below(24) + minutes)
+        wrong = [_clock(60 * hour + dice.below(60)) for hour in dice.some([h for h in range(24) if h != int(shown[:2])], 3)]
+        return Made(f"The clock shows {shown}. What does the clock show?", shown, wrong, cue="The clock shows")
+    later = dice.between(20, 200 * level)
     time = (60 * hours + minutes + later) % 1440
-    told = f"{later // 60} hour{'s' if later > 60 else ''}" if level == 1 else f"{later} minutes"
+    told = f"{later} minutes"
     if level > 5:
         back = dice.between(30, 90 * level)
         told, time = f"{later} minutes forward and {back} minutes back", (time - back) % 1440
-    wrong: list[str] = []
+    wrong = []
     while len(wrong) < 3:
-        near = _clock((time + dice.pick((60, -60, 120, 180) if level == 1 else (60, -60, 10, -10, 50, 1, -1, 130))) % 1440)
+        near = _clock((time + dice.pick((60, -60, 10, -10, 50, 1, -1, 130))) % 1440)
         if near != _clock(time) and near not in wrong:
             wrong.append(near)
     return Made(f"A clock shows {_clock(60 * hours + minutes)}. What does it show after {told}?", _clock(time), wrong)
@@ -272,16 +297,17 @@ def walks(dice: Dice, level: int) -> Made:
     name = dice.pick(NAMES)
     moves = f" {name} {', then '.join(told)}." if told else ""
     answer = COMPASS[facing]
-    return Made(f"{name} faces {start}.{moves} Which way does {name} face now?", answer, _others(dice, COMPASS, answer))
+    question = f"{name} faces {start}.{moves} Which way does {name} face now?"
+    return Made(question, answer, _others(dice, COMPASS, answer), cue=f"{name} now faces")
 
 
 def classes(dice: Dice, level: int) -> Made:
     """All of these are those: what follows, what does not."""
-    chain = dice.some(NONSENSE, 2 + level)
+    chain = dice.some(NONSENSE, 1 + level)
     told = [f"All {a} are {b}." for a, b in pairwise(chain)]
     name, colour = dice.pick(NAMES), dice.some(COLOURS, 4)
     told += [f"All {chain[-1]} are {colour[0]}."] + [
-        f"No {dice.pick(chain)} are {other}." for other in (colour[1:3] if level > 3 else ())
+        f"No {dice.pick(chain)} are {other}." for other in (colour[1:] if level > 3 else ())
     ]
     shown = told if level == 1 else dice.some(told, len(told))
     question = f"{' '.join(shown)} {name} is one of the {chain[0]}. Which colour must {name} be?"
@@ -339,7 +365,8 @@ class Fresh:
         else:
             # Named, not lettered: the smallest models know an answer long before they know its letter.
             scorer, choices = "choice", tuple(order)
-            asked = f"Choose from: {', '.join(order)}.\n{made.question}" if self._wanted.listed else made.question
+            listed = f"Choose from: {', '.join(order)}.\n{made.question}"
+            asked = listed if self._wanted.listed else f"{made.question} {made.cue}".rstrip()
         return Sample(
             id=self._id(position),
             messages=(user(asked),),

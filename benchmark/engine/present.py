@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from string import ascii_uppercase
 
 from msgspec.structs import replace
@@ -69,7 +70,15 @@ def _filled(template: str, sample: Sample, choices: tuple[str, ...]) -> str:
         "choices": "\n".join([f"{letter}) {choice}" for letter, choice in zip(ascii_uppercase, choices, strict=False)]),
         "letters": ", ".join(ascii_uppercase[: len(choices)]),
     }
-    return _PLACE.sub(lambda place: words[place[1]], template)
+    pieces = list(_pieces(template))
+    pieces[1::2] = [words[name] for name in pieces[1::2]]
+    return "".join(pieces)
+
+
+@cache
+def _pieces(template: str) -> list[str]:
+    """The template's own words with, at every second place, the name of what goes there."""
+    return _PLACE.split(template)
 
 
 def _shown(shot: Sample, seed: int, prompting: Prompting) -> tuple[Message, Message]:

@@ -1,8 +1,10 @@
 """Questions made from a seed."""
 
+import json
 from collections import Counter
 
 import pytest
+from support.command import run
 
 from benchmark.core.digest import digest_of_texts
 from benchmark.core.errors import DatasetError
@@ -20,7 +22,7 @@ def test_the_same_seed_makes_the_same_questions_everywhere():
     assert digest_of_texts(texts) == DIGEST
 
 
-DIGEST = "fe99ffcb5ad0762a8adf44a8e63b583a"
+DIGEST = "9f0c5035c1b34766b53426b94a87f07a"
 
 
 @pytest.mark.parametrize("level", range(1, 11))
@@ -63,3 +65,31 @@ def test_levels_seeds_and_counts_are_named_behind_the_name():
 def test_dice_depend_on_their_texts_alone():
     assert [Dice("a").below(1000) for _ in range(3)] == [Dice("a").below(1000)] * 3
     assert len({Dice(str(i)).below(10**6) for i in range(100)}) == 100
+
+
+def test_at_the_highest_level_no_answer_can_be_left_out_without_thinking():
+    """Of a colour nobody spoke of, or of a person who says nothing, one would know without reading on that it is wrong."""
+    for sample in all_of(load_dataset("fresh:hardest:count=240")):
+        if sample.category in ("classes", "heights", "swaps"):
+            told = sample.prompt.partition("\n")[2]
+            assert all(choice in told for choice in sample.choices)
+        if sample.category == "truth":
+            a, b = sample.prompt.rpartition("so of ")[2].rstrip("?").split(" and ")
+            assert all(a in choice or b in choice for choice in sample.choices)
+
+
+@pytest.mark.needs("embedded")
+def test_the_embedded_model_is_above_chance_at_the_lowest_level_and_not_at_the_highest(tmp_path):
+    """Weighing four answers, as docs/datasets.md says; chance is a quarter."""
+    lowest, highest = (weighed(level, count, tmp_path) for level, count in ((1, 60), (10, 24)))
+    assert lowest["interval"][0] > 0.25
+    assert highest["interval"][0] < 0.25
+
+
+def weighed(level, count, folder):
+    options = ("--model", "llama_cpp/smollm2-135m", "--likelihood", "--no-preflight", "--quiet", "--output", folder / f"{level}")
+    done = run("run", "--dataset", f"fresh:{level}:count={count}", *map(str, options), cwd=folder, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [model] = json.loads((folder / f"{level}" / "comparison_report.json").read_text())["models"]
+    assert model["samples"] == count
+    return model

@@ -37,13 +37,14 @@ def result_of(text, *, question="Why?"):
     return TrialResult(trial=trial, outcome=Outcome.ANSWERED, output=output, scores=scores, finished_at=NOW)
 
 
-async def stored(folder, info, *results):
-    async def events():
-        for result in results:
-            yield TrialFinished(result)
+async def told(*results):
+    for result in results:
+        yield TrialFinished(result)
 
+
+async def stored(folder, info, *results):
     with Store.open(folder, info) as store:
-        return [event async for event in store.committed(events())]
+        return [event async for event in store.committed(told(*results))]
 
 
 def rows(folder, query):
@@ -191,6 +192,32 @@ def test_a_newer_run_is_not_guessed_at(tmp_path, info):
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreError, match="newer version"), Store.open(tmp_path, info()):
         pass
+
+
+INDEXES = ("one_result_per_trial", "one_row_per_sample")
+_INDEXES_THERE = "SELECT name FROM sqlite_master WHERE type = 'index' AND name LIKE 'one_%' ORDER BY name"
+
+
+async def test_indexes_that_were_put_off_are_there_in_the_end(tmp_path, info):
+    """While a new run is written they are missing, so that its ten-thousandth row costs what its first did."""
+    with Store.open(tmp_path, info(), without=INDEXES) as store:
+        assert rows(tmp_path, _INDEXES_THERE) == []
+        events = store.committed(told(result_of("a"), result_of("b")))
+        assert len([event async for event in events]) == 2
+        assert rows(tmp_path, "SELECT text FROM trials JOIN samples USING (asked) ORDER BY 1") == [("a",), ("b",)]
+    assert rows(tmp_path, _INDEXES_THERE) == [(name,) for name in INDEXES]
+
+
+async def test_a_run_that_was_cut_down_gets_its_indexes_when_it_goes_on(tmp_path, info):
+    """And then the same trial is not counted twice."""
+    with contextlib.suppress(KeyboardInterrupt), Store.open(tmp_path, info(), without=INDEXES) as store:
+        assert len([event async for event in store.committed(told(result_of("a")))]) == 1
+        raise KeyboardInterrupt
+    assert rows(tmp_path, _INDEXES_THERE) == []
+    with Store.open(tmp_path, info(), without=INDEXES) as store:
+        assert rows(tmp_path, _INDEXES_THERE) == [(name,) for name in INDEXES]
+        assert len([event async for event in store.committed(told(result_of("a")))]) == 1
+    assert rows(tmp_path, "SELECT count(*) FROM trials") == rows(tmp_path, "SELECT count(*) FROM samples") == [(1,)]
 
 
 def test_an_unknown_run_lists_the_known_ones(tmp_path, info):
