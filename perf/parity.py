@@ -268,16 +268,17 @@ def main() -> None:
     )
     with contextlib.ExitStack() as stack:
         folder = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder = folder.resolve()
-        server = stack.enter_context(served())
         for number, form in enumerate(forms):
             data = arguments.gsm8k if form.dataset == "gsm8k" else arguments.mmlu
-            own = folder / f"{number}-ours"
-            ask(form, data.resolve(), own, arguments.samples, server)
+            own = folder.resolve() / f"{number}-ours"
+            with served() as server:
+                ask(form, data.resolve(), own, arguments.samples, server)
             for tool, scorer in form.others:
                 results, rows = ours(own, scorer)
                 asking, venv = (lm_eval, arguments.lm_eval) if tool == "lm-eval" else (inspect, arguments.inspect)
-                theirs = asking(form, scorer, rows, folder / f"{number}-{tool}", venv.absolute(), server)
+                # A server of its own: what llama.cpp remembers of a prompt changes the last digits of what it computes next.
+                with served() as server:
+                    theirs = asking(form, scorer, rows, folder.resolve() / f"{number}-{tool}", venv.absolute(), server)
                 compare(f"{form.name}, {scorer}", results, theirs, tool)
 
 

@@ -152,20 +152,23 @@ def _inspect_result(row: Mapping[str, Any], model: ModelRef, made: datetime) -> 
         fixed=True,
     )
     trial = _trial(sample, model, int(row.get("epoch", 1)) - 1)
-    error = row.get("error")
-    if not scores:
-        # Without a score there is nothing to count: neither right nor wrong.
-        kind = FailureKind.TRANSIENT if error else FailureKind.UNCHECKED
-        message = str(error.get("message", "")) if error else "the log has no score for it"
-        failure = Failure(kind=kind, message=message, at=made)
-        return TrialResult(trial=trial, outcome=Outcome.FAILED, failure=failure, finished_at=made)
     output = row.get("output") or {}
     said = Output(
         text=_completion(output),
         usage=_usage(row.get("model_usage") or {}),
         timing=Timing(model_s=float(row.get("working_time") or output.get("time") or 0.0)),
     )
+    if not scores:
+        # Without a score there is nothing to count: neither right nor wrong. What was said is kept, to be judged by us.
+        failure = _unscored(row.get("error"), made)
+        return TrialResult(trial=trial, outcome=Outcome.FAILED, output=said, failure=failure, finished_at=made)
     return TrialResult(trial=trial, outcome=Outcome.ANSWERED, output=said, scores=scores, finished_at=made)
+
+
+def _unscored(error: Mapping[str, Any] | None, made: datetime) -> Failure:
+    kind = FailureKind.TRANSIENT if error else FailureKind.UNCHECKED
+    message = str(error.get("message", "")) if error else "the log has no score for it"
+    return Failure(kind=kind, message=message, at=made)
 
 
 def _inspect_score(score: Mapping[str, Any]) -> Score:

@@ -40,7 +40,8 @@ def trial_row(result: TrialResult, model: int, redact: Redact) -> tuple[Any, ...
         spent: tuple[Any, ...] = (*_NO_USAGE, None, None, None, None, failure.attempts if failure else 0)
     else:
         timing, usage = output.timing, output.usage
-        said = (None if failure else _safe(redact(output.text)), _safe(redact(output.thinking)) if output.thinking else None)
+        text = _safe(redact(output.text)) if output.text or failure is None else None
+        said = (text, _safe(redact(output.thinking)) if output.thinking else None)
         tokens = _NO_USAGE if usage is None else (
             usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cost_usd
         )  # fmt: skip

@@ -194,6 +194,13 @@ def test_a_newer_run_is_not_guessed_at(tmp_path, info):
         pass
 
 
+async def test_what_was_said_is_kept_where_nobody_judged_it(tmp_path, info):
+    """An answer from another tool's log may have no score, and be judged by us later."""
+    failure = Failure(kind=FailureKind.UNCHECKED, message="the log has no score for it", at=NOW)
+    await stored(tmp_path, info(), replace(result_of("said"), outcome=Outcome.FAILED, scores={}, failure=failure))
+    assert rows(tmp_path, "SELECT text, score, failure_kind FROM trials") == [("said", None, "unchecked")]
+
+
 INDEXES = ("one_result_per_trial", "one_row_per_sample")
 _INDEXES_THERE = "SELECT name FROM sqlite_master WHERE type = 'index' AND name LIKE 'one_%' ORDER BY name"
 
