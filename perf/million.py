@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import resource
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from measure import peak_mb
 
 from benchmark.core.run import RunSpec
 from benchmark.pipeline import make_plan, run_plan
@@ -40,7 +41,7 @@ def write_rows(path: Path, count: int) -> None:
 
 def measured(name: str, began: float) -> None:
     """Say what a step took."""
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    megabytes = peak_mb()
     spent = time.process_time() - began
     print(f"{name:24} {spent:8.1f} s CPU  {1000 * spent / ROWS:.4f} ms a sample  {megabytes:6.1f} MB at most")
 
@@ -61,7 +62,7 @@ def main() -> int:
         summary = asyncio.run(run_plan(plan))
         measured("asked, scored and stored", began)
         per_sample = 1000 * (time.process_time() - began) / ROWS
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    most = peak_mb()
     assert summary.models[0].answered == ROWS
     fits = most < MOST_MB and per_sample <= MOST_MS
     print(f"{'ok' if fits else 'TOO MUCH'}: {per_sample:.3f} ms a sample (most {MOST_MS}), {most:.0f} MB (most {MOST_MB:.0f})")

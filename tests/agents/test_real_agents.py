@@ -83,9 +83,9 @@ def test_each_agent_solves_the_task_and_is_metered_as_the_server_counts(tmp_path
         ("codex", "anthropic/fix"),
         ("gemini-cli", "google/fix"),
         ("claude-code", "google/fix"),
-        ("qwen-code", "ollama/fix"),
-        ("claude-code", "ollama/fix"),
-        ("codex", "ollama/fix"),
+        ("qwen-code", "ollama/fix@num_ctx=65536"),
+        ("claude-code", "ollama/fix@num_ctx=65536"),
+        ("codex", "ollama/fix@num_ctx=65536"),
     ],
 )
 def test_agents_work_with_models_of_any_dialect(agent: str, model: str, tmp_path: Path) -> None:

@@ -115,18 +115,19 @@ def test_the_command_prints_an_address_that_works_and_ends_quietly(tmp_path: Pat
     try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
+        hint = process.stdout.readline()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/run/r\?token=[\w-]{40,}", address)
         base, _, token = address.partition("?token=")
         with urlopen(Request(f"{base}/events", headers={"Authorization": f"Bearer {token}"}), timeout=10) as stream:
             assert stream.readline() == b"retry: 1000\n"
             os.kill(process.pid, signal.SIGINT)
-            out, err = process.communicate(timeout=20)
+            _, err = process.communicate(timeout=20)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
     assert (process.returncode, err) == (0, "")
-    assert "Ctrl-C ends the viewer" in out
+    assert "Ctrl-C ends the viewer" in hint
 
 
 def test_a_taken_port_and_an_unknown_run_are_told(tmp_path: Path) -> None:

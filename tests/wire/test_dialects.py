@@ -229,4 +229,5 @@ def test_no_bytes_raise_anything_else(dialect, data):
     try:
         dialect.decode(data)
     except ProviderError as error:
-        assert error.kind is FailureKind.MALFORMED
+        # By chance the bytes may be an error that a server reports.
+        assert error.kind is FailureKind.MALFORMED or str(error).startswith("the server reported")
