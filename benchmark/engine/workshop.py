@@ -28,7 +28,9 @@ _LARGEST_TRANSCRIPT = 2_000_000
 _SHOWN_OUTPUT = 6_000
 _FOLLOW_UP = "The work was checked and does not pass yet. The check said:\n\n{output}\n\nPlease go on until it passes."
 _LOCAL_TURN_TOKENS = 4096
-"""A small local model that has lost its way writes for ever: its turns have an end, unless the user set another."""
+_EMBEDDED_TURN_TOKENS = 1024
+"""A small local model that has lost its way writes for ever: its turns have an end, unless the user set another. The
+embedded runtime's is a quarter of the context it is given."""
 _NOBODY = "Nobody can answer questions here: decide yourself. "
 
 
@@ -318,7 +320,8 @@ def _with_ends(trial: Trial) -> Trial:
     model = trial.model
     if not model.local or "max_tokens" in model.settings:
         return trial
-    settings = {**model.settings, "max_tokens": _LOCAL_TURN_TOKENS}
+    most = _EMBEDDED_TURN_TOKENS if model.provider == "llama_cpp" else _LOCAL_TURN_TOKENS
+    settings = {**model.settings, "max_tokens": most}
     return structs.replace(trial, model=replace(model, settings=settings))
 
 
