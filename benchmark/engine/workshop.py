@@ -28,9 +28,9 @@ _LARGEST_TRANSCRIPT = 2_000_000
 _SHOWN_OUTPUT = 6_000
 _FOLLOW_UP = "The work was checked and does not pass yet. The check said:\n\n{output}\n\nPlease go on until it passes."
 _LOCAL_TURN_TOKENS = 4096
-_EMBEDDED_TURN_TOKENS = 1024
+_EMBEDDED_TURN_TOKENS = 512
 """A small local model that has lost its way writes for ever: its turns have an end, unless the user set another. The
-embedded runtime's is a quarter of the context it is given."""
+embedded runtime's is an eighth of the context it is given."""
 _NOBODY = "Nobody can answer questions here: decide yourself. "
 
 
