@@ -162,7 +162,8 @@ def plugin(kind: str, name: str) -> Any:
             raise UsageError(f"{kind[:-1]} {name!r} cannot be loaded: {error}") from error
     if name in _joined(kind):
         return _joined(kind)[name]()
-    raise UsageError(f"there is no {kind[:-1]} {name!r}{did_you_mean(name, names(kind))}; there are {', '.join(names(kind))}")
+    close = did_you_mean(name, names(kind)) or "."
+    raise UsageError(f"there is no {kind[:-1]} {name!r}{close} There are {', '.join(names(kind))}")
 
 
 def provider_class(name: str) -> type[Provider]:

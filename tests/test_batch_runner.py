@@ -350,6 +350,36 @@ def test_interrupted_it_says_how_to_go_on(home: Path) -> None:
     assert process.returncode == 130 and "batch --resume" in out
 
 
+def test_what_a_person_changes_by_hand_counts_as_theirs(home: Path) -> None:
+    """The terminal says where the files are; edited there, the task is solved, with help."""
+    line = ("--task", "tasks", "--models", models("idle"), "--attended", "--output", "out")
+    command = [sys.executable, "-u", str(ROOT / "benchmark" / "batch_runner.py"), *line]
+    process = subprocess.Popen(
+        command,
+        cwd=home,
+        env=clean_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdin is not None
+    said = next(text for text in process.stdout if text.startswith("The workspace: "))
+    file = Path(said.removeprefix("The workspace: ").split("  (")[0]) / "calc.py"
+    file.write_text(file.read_text().replace("a - b", "a + b"))
+    process.stdin.write("\n")
+    process.stdin.close()
+    process.stdout.read()
+    row_code = process.wait(60)
+    process.stdout.close()
+    assert process.stderr is not None
+    process.stderr.close()
+    row = report(home / "out")["results"][0]
+
+    assert row_code == 0 and row["outcome"] == "passed" and row["manual_edits"] == 1
+    assert row["human_interventions"] == 1 and row["follow_ups"] == 0 and not row["first_try"]
+
+
 def test_a_person_at_the_terminal_helps_and_is_counted(home: Path) -> None:
     line = ("--task", "tasks", "--models", models("helped"), "--attended", "--output", "out")
     command = [sys.executable, str(ROOT / "benchmark" / "batch_runner.py"), *line]

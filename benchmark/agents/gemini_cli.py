@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import ClassVar
 
-from benchmark.agents.installed import Installed, Prepared, json_field
+from benchmark.agents.installed import Installed, Prepared, json_field, quiet_settings
 from benchmark.core.work import Finished, Gateway
 
 
@@ -46,17 +45,5 @@ class GeminiCli(Installed):
                 "GEMINI_API_KEY": gateway.key,
                 "GEMINI_CLI_TRUST_WORKSPACE": "true",
             },
-            files={".gemini/settings.json": settings("gemini-api-key")},
+            files={".gemini/settings.json": quiet_settings("gemini-api-key")},
         )
-
-
-def settings(auth: str) -> str:
-    """Settings without any call home."""
-    return json.dumps(
-        {
-            "security": {"auth": {"selectedType": auth}, "folderTrust": {"enabled": False}},
-            "privacy": {"usageStatisticsEnabled": False},
-            "telemetry": {"enabled": False},
-            "general": {"disableAutoUpdate": True, "disableUpdateNag": True, "enableAutoUpdate": False},
-        }
-    )

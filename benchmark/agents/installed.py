@@ -228,3 +228,15 @@ def json_field(text: str, *names: str) -> str:
     except ValueError:
         return ""
     return next((str(data[name]) for name in names if isinstance(data, dict) and isinstance(data.get(name), str)), "")
+
+
+def quiet_settings(auth: str) -> str:
+    """The settings file of Gemini CLI and of Qwen Code, which grew from it: how to sign in, and no call home."""
+    return json.dumps(
+        {
+            "security": {"auth": {"selectedType": auth}, "folderTrust": {"enabled": False}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "general": {"disableAutoUpdate": True, "disableUpdateNag": True, "enableAutoUpdate": False},
+        }
+    )

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import ClassVar
 
-from benchmark.agents.installed import Installed, Prepared, json_field
+from benchmark.agents.installed import Installed, Prepared, json_field, quiet_settings
 from benchmark.core.work import Finished, Gateway
 
 
@@ -50,16 +50,5 @@ class QwenCode(Installed):
                 "OPENAI_API_KEY": gateway.key,
                 "OPENAI_MODEL": gateway.model,
             },
-            files={".qwen/settings.json": _settings()},
+            files={".qwen/settings.json": quiet_settings("openai")},
         )
-
-
-def _settings() -> str:
-    return json.dumps(
-        {
-            "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
-            "privacy": {"usageStatisticsEnabled": False},
-            "telemetry": {"enabled": False},
-            "general": {"disableAutoUpdate": True, "disableUpdateNag": True, "enableAutoUpdate": False},
-        }
-    )

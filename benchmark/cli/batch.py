@@ -264,7 +264,7 @@ class AtTerminal:
             if text.strip():
                 self._console.line(f"{title}:", style="dim")
                 self._console.line(text.strip()[-1500:])
-        self._console.line(f"The workspace: {workspace.path}. Files may be changed by hand now.", style="dim")
+        self._console.line(f"The workspace: {workspace.folder}  (files may be changed by hand now)", style="dim")
         return await asyncio.to_thread(_typed)
 
 

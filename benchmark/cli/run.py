@@ -65,7 +65,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flags:
+class Flags(Asking):
     """The command line of a run."""
 
     model: tuple[str, ...] = ()
@@ -109,28 +109,11 @@ class Flags:
     as_json: bool = False
     markdown: bool = False
     quiet: bool = False
-    data: Path | None = None
-    field: tuple[str, ...] = ()
-    map: Path | None = None
-    shots: int | None = None
-    likelihood: bool = False
-    system: str | None = None
-    template: str | None = None
-    cot: bool = False
-    stop: tuple[str, ...] = ()
-    scorer: tuple[str, ...] = ()
-    judge: str | None = None
-    force: bool = False
 
     @property
     def choice(self) -> Choice:
         """The flags that name models."""
         return Choice(**{f.name: getattr(self, f.name) for f in fields(Choice)})
-
-    @property
-    def asking(self) -> Asking:
-        """The flags about the questions."""
-        return Asking(**{f.name: getattr(self, f.name) for f in fields(Asking)})
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -177,7 +160,7 @@ def _new_spec(flags: Flags, console: Console) -> RunSpec | None:
     models = checked_models(flags, console)
     if models is None:
         return None
-    asking = flags.asking
+    asking = flags
     if flags.likelihood:
         check_likelihood(models)
     spec = paced(

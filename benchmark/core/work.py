@@ -85,6 +85,8 @@ class Workspace(Protocol):
 
     path: str
     """Where the folder is, as programs inside see it."""
+    folder: str
+    """Where the folder is on this machine, for a person to look into."""
     home: str
     """A private home folder, as programs inside see it."""
     gateway: str
@@ -195,7 +197,6 @@ class Work(Record, frozen=True, kw_only=True):
     follow_ups: int = 0
     questions: int = 0
     permission_requests: int = 0
-    permissions_by_person: int = 0
     manual_edits: int = 0
     person_seconds: float = 0.0
     first_try: bool = False
@@ -213,4 +214,4 @@ class Work(Record, frozen=True, kw_only=True):
     @property
     def interventions(self) -> int:
         """How often someone had to help."""
-        return self.follow_ups + self.permissions_by_person + self.manual_edits
+        return self.follow_ups + self.manual_edits

@@ -59,6 +59,7 @@ class Workspace:
         self._checks = itertools.count()
         self.isolation = box.isolation
         self.path = box.cwd
+        self.folder = str(folders.workspace)
         self.home = box.home_inside
         self.hosts: dict[str, None] = {}
         """Names that commands tried to look up, in order."""
