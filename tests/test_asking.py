@@ -58,6 +58,11 @@ def test_a_resumed_run_asks_as_before(folder):
     assert all(row["prompt"].count("Now: ") == 3 for row in rows)
 
 
+def test_a_template_longer_than_any_file_name_is_a_template(folder):
+    asked(folder, "--template", "\n".join(["Example: one and one is two."] * 60) + "\n{question}")
+    assert all(row["prompt"].startswith("Example:") for row in read_csv(only_run(folder) / "trials.csv"))
+
+
 def test_a_template_without_a_place_for_the_question_is_refused(folder):
     assert "needs {question}" in asked(folder, "--template", "Go!", code=1).stderr
 

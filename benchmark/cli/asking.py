@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,7 +64,8 @@ def _text(given: str | None) -> str:
         return ""
     path = Path(given).expanduser()
     try:
-        return path.read_text(encoding="utf-8").rstrip("\n") if len(given) < 1000 and path.is_file() else given
+        # Of a text that could be no file's name, Path.is_file() would raise.
+        return path.read_text(encoding="utf-8").rstrip("\n") if os.path.isfile(path) else given  # noqa: PTH113
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{given}: cannot be read: {error}") from None
 
