@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +24,8 @@ class Asking:
     map: Path | None = None
     shots: int | None = None
     likelihood: bool = False
+    sample_id: tuple[str, ...] = ()
+    sample_category: tuple[str, ...] = ()
     system: str | None = None
     template: str | None = None
     cot: bool = False
@@ -40,6 +42,8 @@ class Asking:
             fields=self._fields(),
             shots=self.shots,
             likelihood=self.likelihood,
+            ids=tuple(_listed(self.sample_id, "--sample-id")),
+            categories=tuple(_listed(self.sample_category, "--sample-category")),
         )
 
     def _fields(self) -> Mapping[str, str]:
@@ -56,6 +60,19 @@ class Asking:
         """The words around a question."""
         stops = tuple(stop.encode().decode("unicode_escape") if "\\" in stop else stop for stop in self.stop)
         return Prompting(system=_text(self.system), template=_text(self.template), cot=self.cot, stop=stops)
+
+
+def _listed(given: Sequence[str], flag: str) -> Iterator[str]:
+    """What was named: separated by commas, or on the lines of a file behind an @."""
+    for text in given:
+        if not text.startswith("@"):
+            yield from filter(None, (part.strip() for part in text.split(",")))
+            continue
+        try:
+            lines = Path(text[1:]).expanduser().read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{flag} {text}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        yield from filter(None, map(str.strip, lines))
 
 
 def _text(given: str | None) -> str:

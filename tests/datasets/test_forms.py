@@ -175,7 +175,7 @@ def test_fifty_thousand_rows_take_little_memory(tmp_path):
     code = (
         "import sys, resource; from benchmark.registry import load_dataset; from benchmark.engine.plan import sample_order;"
         "load_dataset('warmup'); before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
-        "d = load_dataset(sys.argv[1]); o = sample_order(d, None); assert len(o) == 50_000;"
+        "d = load_dataset(sys.argv[1]); o = sample_order(d); assert len(o) == 50_000;"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, timeout=120)
