@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, product
 from typing import Any
 
@@ -32,13 +33,13 @@ _FILTERS_OF = {flags: tuple(compress(FILTERS, flags)) for flags in product((Fals
 """The filters by what holds of a sample, in their order: so few combinations that each is made only once."""
 
 _BY_ENTRANT = (
-    "SELECT sample, min(category) AS category, group_concat(rowid) AS trials, max(model_s) AS slowest,"
+    "SELECT t.sample, min(t.category) AS category, min(s.rowid) AS row, group_concat(t.rowid) AS trials, max(model_s) AS slowest,"
     " max(outcome = 'failed') AS failed,"
     " CASE WHEN (model, agent) IN (VALUES {contestants}) THEN avg(iif(outcome = 'failed', NULL, coalesce(score, 0))) END AS mean"
-    " FROM trials WHERE superseded = 0 GROUP BY sample, model, agent"
+    " FROM trials t CROSS JOIN samples s ON s.asked = t.asked WHERE superseded = 0 GROUP BY t.sample, model, agent"
 )
 _FACTS = (
-    "SELECT sample, min(category), group_concat(trials), coalesce(avg(mean), 0), coalesce(max(mean) - min(mean), 0),"
+    "SELECT sample, min(category), min(row), group_concat(trials), coalesce(avg(mean), 0), coalesce(max(mean) - min(mean), 0),"
     " coalesce(max(slowest), 0), max(failed), count(mean), total(mean >= 1)"
     f" FROM ({_BY_ENTRANT}) GROUP BY sample ORDER BY sample"
 )
@@ -116,20 +117,49 @@ class SampleView(Record, frozen=True, kw_only=True):
     answers: tuple[tuple[Answer, ...], ...]
 
 
-def sample_facts(reader: StoreReader, summary: Summary) -> list[SampleFacts]:
-    """Every sample that was asked, by name."""
-    texts = dict(reader.rows("SELECT sample, min(rowid) FROM samples GROUP BY sample"))
+def sample_facts(reader: StoreReader, summary: Summary) -> Iterator[SampleFacts]:
+    """Every sample that was asked, by name; there may be more of them than anybody should hold."""
     numbers = dict(reader.rows("SELECT label, model FROM models"))
     fighting = [(numbers[m.model.label], m.agent) for m in summary.contestants] or [(-1, "")]
     query = _FACTS.format(contestants=", ".join(["(?, ?)"] * len(fighting)))
-    return [
-        SampleFacts(
-            sample, category, texts[sample], trials, mean, spread, slowest, _holding(spread, failed, answered, int(right))
-        )
-        for sample, category, trials, mean, spread, slowest, failed, answered, right in reader.rows(
-            query, *(value for pair in fighting for value in pair)
-        )
-    ]
+    values = [value for pair in fighting for value in pair]
+    for sample, category, row, trials, mean, spread, slowest, failed, answered, right in reader.rows(query, *values):
+        filters = _holding(spread, failed, answered, int(right))
+        yield SampleFacts(sample, category, row, trials, mean, spread, slowest, filters)
+
+
+class Census:
+    """What the samples are together, counted as they pass by."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.filters: Counter[str] = Counter()
+        self.categories: set[str] = set()
+
+    def of(self, facts: Iterable[SampleFacts]) -> Iterator[SampleFacts]:
+        """The same samples, counted."""
+        for fact in facts:
+            self.total += 1
+            self.filters.update(fact.filters)
+            self.categories.add(fact.category)
+            yield fact
+
+
+def most_telling(facts: Iterable[SampleFacts], most: int) -> list[SampleFacts]:
+    """All samples, or where they are too many those on which models disagree most; in their order."""
+    kept: list[SampleFacts] = []
+    for fact in facts:
+        kept.append(fact)
+        if len(kept) == 2 * most:
+            kept = _most_apart(kept, most)
+    return _most_apart(kept, most)
+
+
+def _most_apart(facts: list[SampleFacts], most: int) -> list[SampleFacts]:
+    if len(facts) <= most:
+        return facts
+    places = sorted(range(len(facts)), key=lambda place: -facts[place].spread)[:most]
+    return [facts[place] for place in sorted(places)]
 
 
 def _holding(spread: float, failed: int, answered: int, right: int) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from benchmark.core.files import atomic_writer
 from benchmark.report.batch import BatchSummary
-from benchmark.report.browse import SampleFacts, SampleView, sample_facts, view_samples
+from benchmark.report.browse import Census, SampleFacts, SampleView, most_telling, sample_facts, view_samples
 from benchmark.report.overview import browser, overview
 from benchmark.report.summary import Summary
 from benchmark.store.reader import StoreReader
@@ -32,6 +32,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 _MOST_TRIALS = 50_000
 """A page with more answers than this would be too heavy to open or to mail."""
 _MOST_CHARACTERS = 24_000_000
+_BATCH = 500
 _NO_WAY_OUT = "base-uri 'none'; form-action 'none'"
 _LONGEST, _SHORTEST = 2_000, 200
 
@@ -46,42 +47,42 @@ def write_page(reader: StoreReader, summary: Summary, path: Path, batch: BatchSu
 
 def report_page(reader: StoreReader, summary: Summary, batch: BatchSummary | None = None) -> str:
     """The whole page."""
-    facts = sample_facts(reader, summary)
-    chosen = _chosen(facts, len(summary.models) * max(1, summary.info.protocol.repeats))
+    census, per_sample = Census(), len(summary.models) * max(1, summary.info.protocol.repeats)
+    chosen = most_telling(census.of(sample_facts(reader, summary)), max(1, _MOST_TRIALS // max(1, per_sample)))
     most = _cut(sum(f.trials.count(",") + 1 for f in chosen))
-    samples = view_samples(reader, summary, chosen, most)
     style, script = asset("page.css"), asset("page.js")
     return render(
         "report.html",
         **overview(reader, summary, batch),
-        **browser(summary, facts),
+        **browser(summary, census),
         shown=len(chosen),
         cut=most,
-        data=_packed(samples),
+        data=_packed(view_samples(reader, summary, some, most) for some in _in_batches(chosen)),
         style=Markup(style),  # noqa: S704 -- our own file
         script=Markup(script),  # noqa: S704 -- our own file
         policy=f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; {_NO_WAY_OUT}",
     )
 
 
-def _chosen(facts: list[SampleFacts], per_sample: int) -> list[SampleFacts]:
-    """All samples, or where they are too many those that tell most: first where models disagree."""
-    most = max(1, _MOST_TRIALS // max(1, per_sample))
-    if len(facts) <= most:
-        return facts
-    kept = sorted(range(len(facts)), key=lambda place: (-facts[place].spread, place))[:most]
-    return [facts[place] for place in sorted(kept)]
-
-
 def _cut(trials: int) -> int:
     return max(_SHORTEST, min(_LONGEST, _MOST_CHARACTERS // max(1, trials)))
 
 
-def _packed(samples: Sequence[SampleView]) -> str:
+def _in_batches(chosen: Sequence[SampleFacts]) -> Iterator[Sequence[SampleFacts]]:
+    """So many at a time that their texts never weigh much."""
+    return (chosen[start : start + _BATCH] for start in range(0, len(chosen), _BATCH))
+
+
+def _packed(batches: Iterable[Sequence[SampleView]]) -> str:
     """Data in a page: compressed, and spelled in letters that mean nothing to a parser."""
     squeezed = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
-    data = squeezed.compress(msgspec.json.encode(samples)) + squeezed.flush()
-    return base64.b64encode(data).decode()
+    pieces, separator = [squeezed.compress(b"[")], b""
+    for batch in batches:
+        # Encoded together and without the brackets of the list.
+        pieces.append(squeezed.compress(separator + msgspec.json.encode(batch)[1:-1]))
+        separator = b","
+    pieces += [squeezed.compress(b"]"), squeezed.flush()]
+    return base64.b64encode(b"".join(pieces)).decode()
 
 
 def _hash(text: str) -> str:

@@ -11,7 +11,7 @@ from benchmark.core.run import Protocol
 from benchmark.report.batch import BatchSummary, Contestant
 from benchmark.report.batch_words import HEADINGS as BATCH_HEADINGS
 from benchmark.report.batch_words import MEDALS, batch_cells, batch_sentences, podium, standing
-from benchmark.report.browse import FILTERS, SORTS, SampleFacts, ordered
+from benchmark.report.browse import FILTERS, SORTS, Census, ordered
 from benchmark.report.caveats import caveats
 from benchmark.report.charts import Dot, Point, Times, dollars, front_chart, latency_chart, score_chart, seconds
 from benchmark.report.ranking import Comparison
@@ -62,14 +62,14 @@ def overview(reader: StoreReader, summary: Summary, batch: BatchSummary | None) 
     }
 
 
-def browser(summary: Summary, facts: Sequence[SampleFacts]) -> dict[str, Any]:
+def browser(summary: Summary, census: Census) -> dict[str, Any]:
     """What the sample browser needs besides the samples."""
     return {
         "labels": [model.label for model in ordered(summary)],
-        "filters": [(name, words, sum(name in f.filters for f in facts)) for name, words in FILTERS.items()],
+        "filters": [(name, words, census.filters[name]) for name, words in FILTERS.items()],
         "sorts": SORTS,
-        "categories": sorted({f.category for f in facts} - {""}),
-        "total": len(facts),
+        "categories": sorted(census.categories - {""}),
+        "total": census.total,
     }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import fsum, log10, sqrt
 
 from benchmark.report.summary import Summary
+from benchmark.stats.intervals import at_ranks
 from benchmark.store.reader import StoreReader
 
 BINS = 48
@@ -54,7 +55,7 @@ def spreads(reader: StoreReader, summary: Summary) -> Spreads:
     all_times = [t for own in times.values() for t in (min(own, default=0.0), max(own, default=0.0)) if t > 0]
     low, high = min(all_times, default=0.1), max(all_times, default=1.0)
     found = {
-        label: Spread(bins=_bins(own, low, high), median_s=_median_interval(sorted(own)), cost_usd=_mean_interval(costs[label]))
+        label: Spread(bins=_bins(own, low, high), median_s=_median_interval(own), cost_usd=_mean_interval(costs[label]))
         for label, own in times.items()
     }
     return Spreads(fastest_s=low, slowest_s=high, by_label=found)
@@ -76,7 +77,8 @@ def _median_interval(times: Sequence[float]) -> tuple[float, float] | None:
     if n < 6:
         return None
     reach = _SURE * sqrt(n) / 2
-    return times[max(0, int(n / 2 - reach))], times[min(n - 1, int(n / 2 + reach))]
+    low, high = at_ranks(times, (max(0, int(n / 2 - reach)), min(n - 1, int(n / 2 + reach))))
+    return low, high
 
 
 def _mean_interval(costs: Sequence[float] | None) -> tuple[float, float] | None:

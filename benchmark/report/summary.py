@@ -11,7 +11,7 @@ from benchmark.core.run import RunInfo
 from benchmark.report.ranking import Comparison, Ranking, rank
 from benchmark.report.tally import SampleNumbers, Tally, tally_trials
 from benchmark.stats.family import pareto_front
-from benchmark.stats.intervals import percentile
+from benchmark.stats.intervals import percentiles
 from benchmark.stats.repeats import pass_all, pass_at
 from benchmark.store.reader import StoreReader
 
@@ -303,11 +303,11 @@ def _latency(tally: Tally) -> Latency | None:
     """Percentiles by nearest rank: each is a time that was really measured."""
     if not tally.times:
         return None
-    times, first = sorted(tally.times), sorted(tally.first_tokens)
+    p50_s, p95_s, p99_s = percentiles(tally.times, (50, 95, 99))
     return Latency(
-        p50_s=percentile(times, 50),
-        p95_s=percentile(times, 95),
-        p99_s=percentile(times, 99),
-        first_token_p50_s=percentile(first, 50) if first else None,
+        p50_s=p50_s,
+        p95_s=p95_s,
+        p99_s=p99_s,
+        first_token_p50_s=percentiles(tally.first_tokens, (50,))[0] if tally.first_tokens else None,
         tokens_per_s=tally.timed_tokens / tally.timed_s if tally.timed_s else None,
     )

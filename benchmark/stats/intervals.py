@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import heapq
 import math
+from array import array
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from statistics import NormalDist
 
 Z_95 = 1.959963984540054
+_SORTED_AT_ONCE = 100_000
 _MANY_DEGREES = 400
 """From so many degrees of freedom on, a short series gives Student's quantile to ten digits."""
 
@@ -62,13 +66,16 @@ def standard_error(values: Sequence[float], groups: Sequence[Hashable] | None = 
     """The standard error of a mean; samples of one group are taken together, with the C/(C−1) correction."""
     n = len(values)
     mean = math.fsum(values) / n
-    sums: dict[Hashable, float] = defaultdict(float)
-    for place, value in enumerate(values):
-        sums[place if groups is None else groups[place]] += value - mean
-    clusters = len(sums)
+    deviations: Iterable[float] = (value - mean for value in values)
+    clusters = n
+    if groups is not None:
+        sums: dict[Hashable, float] = defaultdict(float)
+        for group, deviation in zip(groups, deviations, strict=True):
+            sums[group] += deviation
+        deviations, clusters = sums.values(), len(sums)
     if clusters < 2:
         return math.nan
-    return math.sqrt(math.fsum(s * s for s in sums.values()) * clusters / (clusters - 1)) / n
+    return math.sqrt(math.fsum(d * d for d in deviations) * clusters / (clusters - 1)) / n
 
 
 def wilson(mean: float, n: float, z: float = Z_95) -> tuple[float, float]:
@@ -107,7 +114,21 @@ def student_quantile(probability: float, degrees: int) -> float:
     return z + math.fsum(term / degrees**power for power, term in enumerate(terms, start=1))
 
 
-def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The smallest of the ordered values that at least so many percent do not exceed."""
-    rank = math.ceil(percent / 100 * len(ordered))
-    return ordered[max(rank, 1) - 1]
+def percentiles(values: Sequence[float], percents: Sequence[float]) -> list[float]:
+    """For each, the smallest of the values that at least so many percent of them do not exceed."""
+    return at_ranks(values, [max(math.ceil(percent / 100 * len(values)), 1) - 1 for percent in percents])
+
+
+def at_ranks(values: Sequence[float], ranks: Sequence[int]) -> list[float]:
+    """The values that would stand at these places, counted from 0, if all were sorted."""
+    if len(values) <= _SORTED_AT_ONCE:
+        ordered = sorted(values)
+        return [ordered[rank] for rank in ranks]
+    # A list of millions of numbers takes four times the room of an array: only parts of it are made, and then merged.
+    starts = range(0, len(values), _SORTED_AT_ONCE)
+    merged = heapq.merge(*[array("d", sorted(values[start : start + _SORTED_AT_ONCE])) for start in starts])
+    wanted = dict.fromkeys(ranks, 0.0)
+    for rank, value in enumerate(islice(merged, max(ranks) + 1)):
+        if rank in wanted:
+            wanted[rank] = value
+    return [wanted[rank] for rank in ranks]

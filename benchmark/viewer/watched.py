@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from benchmark.core.run import RunInfo
 from benchmark.report.batch import summarise_batch
-from benchmark.report.browse import SampleFacts, SampleView, in_order, pick, sample_facts, view_samples
+from benchmark.report.browse import Census, SampleFacts, SampleView, in_order, pick, sample_facts, view_samples
 from benchmark.report.overview import account, browser, overview
 from benchmark.report.summary import Summary, summarise
 from benchmark.store.folder import DATABASE, is_running
@@ -80,10 +80,11 @@ class Counts:
 class Index:
     """A run's samples in every order, without their texts."""
 
-    def __init__(self, summary: Summary, facts: list[SampleFacts]) -> None:
+    def __init__(self, summary: Summary, facts: Iterable[SampleFacts]) -> None:
         self.summary = summary
-        self.facts = facts
-        self._orders = {"sample": facts}
+        self.census = Census()
+        self.facts = list(self.census.of(facts))
+        self._orders = {"sample": self.facts}
 
     def ordered(self, sort: str) -> list[SampleFacts]:
         """All of them in an order, which is found once."""
@@ -157,13 +158,13 @@ class Watched:
         """Everything the page shows; a run that is still going is ranked by what it has."""
         going = is_running(self.folder)
         index = self._index.get(self.stamp())
-        summary, facts = index.summary, index.facts
+        summary = index.summary
         with self._reader() as reader:
             batch = summarise_batch(reader) if reader.info.protocol.dataset.startswith("tasks:") else None
             shown = overview(reader, summary, batch)
             if going:
                 shown["accounts"] = [account(model) for model in summarise(reader).models]
-        return {**shown, **browser(summary, facts), "going": going, "shown": len(facts), "cut": f"{CUT:,}"}
+        return {**shown, **browser(summary, index.census), "going": going, "shown": index.census.total, "cut": f"{CUT:,}"}
 
     def _state(self) -> dict[str, Any]:
         """How far every model is."""

@@ -200,7 +200,7 @@ def test_filters_find_what_they_say(tmp_path: Path) -> None:
     ]
     folder = write_run(tmp_path / "r", entrants, 6)
     with StoreReader(folder) as reader:
-        facts = sample_facts(reader, summary_of(folder))
+        facts = list(sample_facts(reader, summary_of(folder)))
 
     def found(only: str) -> list[int]:
         return [int(f.sample[1:]) for f in pick(facts, only=only)]

@@ -39,7 +39,7 @@ def test_pages_filters_and_orders_are_those_of_the_report(run: Path) -> None:
     """Every filter in every order, page by page, is what the report's own code picks."""
     watched = Watched(run)
     with StoreReader(run) as reader:
-        facts = sample_facts(reader, summary_of(run))
+        facts = list(sample_facts(reader, summary_of(run)))
     for only in ("", *FILTERS):
         for sort in SORTS:
             wanted = [f.sample for f in pick(in_order(facts, sort), only=only)]
@@ -117,7 +117,7 @@ def test_a_reader_sees_one_moment_of_a_run_that_goes_on(tmp_path: Path) -> None:
             assert len(summarise(early).models) == 1
             asyncio.run(_write(store, [result_of(trial, 1.0, 0.001, 0.5) for trial in trials.of(entrant, 0)[2:]]))
             assert summarise(early).models[0].right == 2
-            assert len(sample_facts(early, summarise(early))) == 2
+            assert len(list(sample_facts(early, summarise(early)))) == 2
         with StoreReader(folder) as late:
             assert summarise(late).models[0].right == 4
             assert is_running(folder)
