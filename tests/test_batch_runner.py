@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -331,7 +332,7 @@ def _killed_after(seconds: float, arguments: tuple[str, ...], home: Path) -> Non
 
 
 def _finished(folder: Path) -> dict[str, str]:
-    with sqlite3.connect(folder / "run.sqlite") as connection:
+    with contextlib.closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
         rows = connection.execute("SELECT id, finished_at FROM trials WHERE superseded = 0 AND outcome <> 'failed'").fetchall()
     connection.close()
     return dict(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sqlite3
@@ -142,7 +143,7 @@ def test_score_judges_kept_answers_anew_and_asks_nothing(tmp_path: Path, questio
     texts = "SELECT text FROM trials ORDER BY id"
 
     def stored(query: str) -> list[tuple[str, ...]]:
-        with sqlite3.connect(folder / "run.sqlite") as connection:
+        with contextlib.closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
             return connection.execute(query).fetchall()
 
     before = stored(texts), json.loads((folder / "comparison_report.json").read_text())["models"][0]["score"]
