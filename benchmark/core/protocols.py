@@ -150,7 +150,11 @@ class Attendant(Protocol):
 
 
 class Scorer(Protocol):
-    """Judges an output. Never raises for anything a model may say."""
+    """Judges an output. Never raises for anything a model may say.
+
+    One that judges by a part of the sample may name it in `needs` (`targets`, `choices`, or keys of the metadata, any one
+    of which will do), and the agent whose outputs alone it can read in `needs_agent`: it is then never put before others.
+    """
 
     version: ClassVar[int]
     """Raised when the same answer may now be judged otherwise; part of the protocol."""

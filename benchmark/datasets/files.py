@@ -41,7 +41,7 @@ def load(name: str, *, known: tuple[str, ...], source: Source | None = None) -> 
             raise DatasetError(f"{name}: a dataset file ends in {', '.join(SUFFIXES)}, also with {' or '.join(PACKED)} behind")
         return IndexedFile(path, reading, name=name, about="a file of yours")
     close = difflib.get_close_matches(name, known, n=2)
-    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
     raise DatasetError(f"there is no dataset and no file {name!r}{hint} Registered: {', '.join(known)}")
 
 

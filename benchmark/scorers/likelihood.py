@@ -26,6 +26,8 @@ class Likelihood:
     """By the sum of log-probabilities, or per character (`:norm`), per byte (`:bytes`), or the mass on true answers (`:mass`)."""
 
     version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("choices",)
+    needs_agent: ClassVar[str] = "likelihood"
 
     def __init__(self, rule: str = "sum") -> None:
         if rule not in _RULES:
