@@ -103,8 +103,8 @@ class Context(Protocol):
         """Call the trial's model: within its limits, with retries, metered."""
         ...
 
-    async def likelihood(self, messages: Sequence[Message], continuation: str) -> Likelihood:
-        """How likely the trial's model finds a continuation as its answer to the messages."""
+    async def likelihood(self, messages: Sequence[Message], continuation: str, *, raw: bool = False) -> Likelihood:
+        """How likely the trial's model finds a continuation as its answer to the messages; `raw`: of their bare text."""
         ...
 
     async def judge(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:

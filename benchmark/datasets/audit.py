@@ -52,7 +52,7 @@ class _Seen:
     missing_count: int = 0
     with_choices: int = 0
     fixed: int = 0
-    """Samples whose choices stay in their order."""
+    """Samples whose choices are seen in their order; those that are weighed one by one have no order."""
     longest_right: int = 0
     chance: float = 0.0
 
@@ -90,7 +90,7 @@ def _look_at_choices(seen: _Seen, sample: Sample) -> None:
     choices = sample.choices
     lengths = [len(choice) for choice in choices]
     seen.with_choices += 1
-    seen.fixed += sample.fixed
+    seen.fixed += sample.fixed and "raw" not in sample.metadata
     seen.chance += 1 / len(choices)
     seen.places[choices.index(sample.target) if sample.target in choices else -1] += 1
     longest = max(lengths)
@@ -124,7 +124,8 @@ def _duplicates(seen: _Seen, dataset: Dataset) -> list[Finding]:
             if len(shown) < _SHOWN:
                 shown.append(f"{dataset[previous].id} = {dataset[position].id}")
         previous = position
-    return [Finding(kind="duplicates", message=f"{count:,} questions stand there twice", samples=tuple(shown))] if count else []
+    message = "1 question stands there twice" if count == 1 else f"{count:,} questions stand there twice"
+    return [Finding(kind="duplicates", message=message, samples=tuple(shown))] if count else []
 
 
 def _missing(seen: _Seen) -> list[Finding]:

@@ -70,7 +70,7 @@ class _Nobody:
     async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Reply:
         self._refuse("to ask a model")
 
-    async def likelihood(self, messages: Sequence[Message], continuation: str) -> Likelihood:
+    async def likelihood(self, messages: Sequence[Message], continuation: str, *, raw: bool = False) -> Likelihood:
         self._refuse("to ask a model")
 
     async def judge(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:

@@ -22,14 +22,14 @@ class WrongSample:
 
 
 def worst_samples(reader: StoreReader, label: str, limit: int = _WORST) -> list[WrongSample]:
-    """A few samples the model did not get right, those of its weakest categories first."""
+    """A few samples the model did not get right, those of its weakest categories first, and among them the worst."""
     rows = reader.rows(
         "WITH own AS (SELECT t.rowid AS place, t.* FROM trials t JOIN models m ON m.model = t.model"
         " WHERE superseded = 0 AND m.label = ? AND t.outcome <> 'failed'),"
         " kinds AS (SELECT category, avg(coalesce(score, 0)) AS mean FROM own GROUP BY category)"
         " SELECT own.sample, s.prompt, s.target, coalesce(own.answer, own.text, ''), own.outcome FROM own"
         " JOIN kinds ON kinds.category = own.category JOIN samples s ON s.asked = own.asked"
-        " WHERE coalesce(own.score, 0) < 1 ORDER BY kinds.mean, own.place LIMIT ?",
+        " WHERE coalesce(own.score, 0) < 1 ORDER BY kinds.mean, coalesce(own.score, 0), own.place LIMIT ?",
         label,
         limit,
     )

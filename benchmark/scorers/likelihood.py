@@ -41,7 +41,9 @@ class Likelihood:
             return Score.of(False, answer=None, because="no likelihoods: this scorer needs --likelihood")
         if self._rule == "mass":
             value = _mass(weighed.logprobs, sample)
-            return Score(value=value, answer=f"{value:.4f}", because="share of the probability that is on true answers")
+            return Score(
+                value=value, answer=f"{value:.4f} on true answers", because="share of the probability that is on true answers"
+            )
         weights = [
             logprob / _length(choice, self._rule) for logprob, choice in zip(weighed.logprobs, sample.choices, strict=True)
         ]

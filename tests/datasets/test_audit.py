@@ -57,7 +57,7 @@ def test_the_command_says_what_it_found_and_how_many(tmp_path):
     done = run("audit", "q.jsonl", cwd=tmp_path)
     assert done.returncode == 3
     assert "31 samples" in done.stdout
-    assert "1 questions stand there twice (0 = again)" in done.stdout + done.stderr
+    assert "1 question stands there twice (0 = again)" in done.stdout + done.stderr
     assert run("audit", "warmup", cwd=tmp_path).returncode == 0
     assert run("audit", "nothing.jsonl", cwd=tmp_path).returncode == 1
 
