@@ -7,18 +7,19 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+import msgspec
 
+from benchmark.checked_yaml import CheckedYaml, read_yaml
 from benchmark.core.errors import BenchmarkError, ConfigError
 from benchmark.core.model import Limits, ModelRef, Price
 from benchmark.core.protocols import Endpoint
-from benchmark.registry import Catalog, did_you_mean, make_ref, names, plugin, provider_class
+from benchmark.core.record import Record
+from benchmark.registry import Catalog, did_you_mean, is_known, make_ref, names, plugin, provider_class
 
 FILE_NAME = "models_config.yaml"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -28,83 +29,82 @@ _detected: dict[str, tuple[float, Mapping[str, str]]] = {}
 """What each Ollama server had when it was last asked: one command asks for many names."""
 
 
-class _Settings(BaseModel):
-    """Settings sent to the model; only those that are written here are sent."""
+_Positive = Annotated[int, msgspec.Meta(gt=0)]
+_Seconds = Annotated[float, msgspec.Meta(gt=0)]
+_Dollars = Annotated[float, msgspec.Meta(ge=0)]
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
 
-    model_config = ConfigDict(extra="allow", strict=True)
-    temperature: float | None = Field(None, ge=0)
-    max_tokens: int | None = Field(None, gt=0)
-    top_p: float | None = Field(None, gt=0, le=1)
+
+class _Settings(Record, frozen=True, kw_only=True):
+    """Settings sent to the model that we know; others are sent as they are written."""
+
+    temperature: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    max_tokens: _Positive | None = None
+    top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     seed: int | None = None
 
 
-class _Price(BaseModel):
+class _Price(Record, frozen=True, kw_only=True):
     """Dollars per million tokens."""
 
-    model_config = ConfigDict(extra="allow")
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
-    cached: float | None = Field(None, ge=0)
+    input: _Dollars
+    output: _Dollars
+    cached: _Dollars | None = None
 
 
-class _Limits(BaseModel):
+class _Limits(Record, frozen=True, kw_only=True):
     """What the account may send to the model in a minute."""
 
-    model_config = ConfigDict(extra="allow", strict=True)
-    rpm: int | None = Field(None, gt=0)
-    tpm: int | None = Field(None, gt=0)
+    rpm: _Positive | None = None
+    tpm: _Positive | None = None
 
 
-class _Model(BaseModel):
+class _Model(Record, frozen=True, kw_only=True):
     """One entry under `models`."""
 
-    model_config = ConfigDict(extra="allow", strict=True)
-    name: str = Field(min_length=1)
+    name: _Text
     provider: str
     model: str = ""
     display_name: str = ""
     enabled: bool = True
     api_key: str = ""
     base_url: str = ""
-    context_window: int | None = Field(None, gt=0)
+    context_window: _Positive | None = None
     price: _Price | None = None
     limits: _Limits = _Limits()
-    categories: list[str] = []
-    settings: _Settings = _Settings()
+    categories: tuple[str, ...] = ()
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class BatchSettings(BaseModel):
+class BatchSettings(Record, frozen=True, kw_only=True):
     """Defaults for running several models."""
 
-    model_config = ConfigDict(extra="allow")
-    default_timeout: float | None = Field(None, gt=0)
-    max_parallel: int = Field(4, gt=0)
+    default_timeout: _Seconds | None = None
+    max_parallel: _Positive = 4
     retry_on_failure: bool = True
-    max_retries: int = Field(5, ge=0)
+    max_retries: Annotated[int, msgspec.Meta(ge=0)] = 5
     save_intermediate: bool = True
     show_progress: bool = True
     verbose: bool = False
 
 
-class _Agent(BaseModel):
+class _Agent(Record, frozen=True, kw_only=True):
     """One entry under `agents`: a coding agent by the command that runs it."""
 
-    model_config = ConfigDict(extra="allow", strict=True)
-    command: str = Field(min_length=1)
+    command: _Text
     follow_up: str = ""
-    env: dict[str, str] = {}
+    env: dict[str, str] = msgspec.field(default_factory=dict)
     install: str = ""
-    min_context: int = Field(4096, gt=0)
+    min_context: _Positive = 4096
     permissions: str = ""
 
 
-class _File(BaseModel):
-    """The whole file."""
+class _File(Record, frozen=True, kw_only=True):
+    """The whole file; its models and agents are checked one by one."""
 
-    model_config = ConfigDict(extra="allow")
-    agents: dict[str, _Agent] = {}
-    models: list[_Model] = []
-    categories: dict[str, list[str]] = {}
+    agents: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    models: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    categories: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     batch_settings: BatchSettings = BatchSettings()
 
 
@@ -131,26 +131,26 @@ def load_config(path: Path | None = None) -> Config:
     found = _find(path)
     if found is None:
         return Config()
-    data, lines = _read_yaml(found)
-    try:
-        parsed = _File.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError(_explained(found, error, lines)) from None
-    warnings = tuple(_unknown_keys(found, parsed, (), lines))
-    return _in_our_words(found, parsed, lines, warnings)
+    file = read_yaml(found)
+    whole = file.part(_File, _present(file.data)) or _File()
+    models = [_model(file, entry, place) for place, entry in enumerate(whole.models)]
+    agents = {name: file.part(_Agent, entry, "agents", name) for name, entry in whole.agents.items()}
+    file.settle()
+    warnings = tuple(_unknown_keys(file, whole, models, agents))
+    return _in_our_words(file, whole, [model for model in models if model is not None], agents, warnings)
 
 
 def read_mapping(path: Path) -> Mapping[str, str]:
     """A YAML file of names and what they stand for."""
     if not path.is_file():
         raise ConfigError(f"there is no file {path}")
-    data, lines = _read_yaml(path)
-    if not isinstance(data, dict):
+    file = read_yaml(path)
+    if not isinstance(file.data, dict):
         raise ConfigError(f"{path}, line 1: a mapping is needed, as in `question: input`")
-    for key, value in data.items():
+    for key, value in file.data.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise ConfigError(f"{path}, line {lines.get((key,), 1)}: {key}: a name is needed (it is {value!r})")
-    return data
+            raise ConfigError(f"{path}, line {file.line((key,))}: {key}: a name is needed (it is {value!r})")
+    return file.data
 
 
 def current_catalog() -> Catalog:
@@ -211,9 +211,6 @@ async def _ollama_models(url: str) -> Mapping[str, str]:
 
 # --- the file ---------------------------------------------------------------------------------------
 
-_Where = tuple[str | int, ...]
-_Lines = dict[_Where, int]
-
 
 def _find(path: Path | None) -> Path | None:
     if path is not None:
@@ -224,92 +221,65 @@ def _find(path: Path | None) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def _read_yaml(path: Path) -> tuple[Any, _Lines]:
-    """The file's data and the line of every key in it."""
-    try:
-        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigError(f"{path}, line {line}: not readable as YAML: {error.problem}") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    lines: _Lines = {}
-    return (_data(node, (), lines, path) if node is not None else {}), lines
+def _present(data: Any) -> Any:
+    """The data without keys that have nothing behind them: all of a list's entries may be commented out."""
+    return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data
 
 
-def _data(node: yaml.Node, where: _Where, lines: _Lines, path: Path) -> Any:
-    lines[where] = node.start_mark.line + 1
-    if isinstance(node, yaml.MappingNode):
-        result: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            key = _data(key_node, (*where, "?"), lines, path)
-            if key in result:
-                raise ConfigError(f"{path}, line {key_node.start_mark.line + 1}: the key {key!r} stands twice")
-            result[key] = _data(value_node, (*where, key), lines, path)
-        return result
-    if isinstance(node, yaml.SequenceNode):
-        return [_data(item, (*where, i), lines, path) for i, item in enumerate(node.value)]
-    return yaml.SafeLoader("").construct_object(node)
+def _model(file: CheckedYaml, entry: dict[str, Any], place: int) -> _Model | None:
+    """An entry, its settings in the types that are sent."""
+    model = file.part(_Model, entry, "models", place)
+    if model is None or not model.settings:
+        return model
+    known = file.part(_Settings, model.settings, "models", place, "settings")
+    sent = model.settings | (msgspec.structs.asdict(known) if known is not None else {})
+    return msgspec.structs.replace(model, settings={name: value for name, value in sent.items() if value is not None})
 
 
-def _explained(path: Path, error: ValidationError, lines: _Lines) -> str:
-    """The first mistakes with their place, one a line."""
-    found = []
-    for item in error.errors()[:5]:
-        where = tuple(item["loc"])
-        known = next((where[:n] for n in range(len(where), -1, -1) if where[:n] in lines), ())
-        key = ".".join(map(str, where)) or "the file"
-        given = "" if item["type"] == "missing" else f" (it is {item['input']!r})"
-        found.append(f"{path}, line {lines.get(known, 1)}: {key}: {item['msg'].lower()}{given}")
-    return "\n".join(found)
-
-
-def _unknown_keys(path: Path, part: BaseModel, where: _Where, lines: _Lines) -> Iterator[str]:
+def _unknown_keys(
+    file: CheckedYaml, whole: _File, models: Sequence[_Model | None], agents: Mapping[str, _Agent | None]
+) -> Iterator[str]:
     """A warning for each key that nothing reads; settings pass through and are not among them."""
-    if isinstance(part, _Settings):
-        return
-    known = type(part).model_fields
-    for key in part.model_extra or {}:
-        line = lines.get((*where, key), 1)
-        yield f"{path}, line {line}: the key {key!r} is not known{did_you_mean(key, known)}"
-    for name in known:
-        value = getattr(part, name)
-        if isinstance(value, BaseModel):
-            yield from _unknown_keys(path, value, (*where, name), lines)
-        elif isinstance(value, list):
-            for i, item in enumerate(value):
-                if isinstance(item, BaseModel):
-                    yield from _unknown_keys(path, item, (*where, name, i), lines)
+    given = _present(file.data)
+    unknown = [
+        *file.unknown_keys(whole, given, ()),
+        *file.unknown_keys(models, given.get("models", []), ("models",)),
+        *(found for name, agent in agents.items() for found in file.unknown_keys(agent, given["agents"][name], ("agents", name))),
+    ]
+    for key, where, known in unknown:
+        yield f"{file.path}, line {file.line(where)}: the key {key!r} is not known{did_you_mean(key, known)}"
 
 
-def _in_our_words(path: Path, parsed: _File, lines: _Lines, warnings: tuple[str, ...]) -> Config:
+def _in_our_words(
+    file: CheckedYaml, whole: _File, entries: Sequence[_Model], agents: Mapping[str, _Agent | None], warnings: tuple[str, ...]
+) -> Config:
     models: dict[str, ModelRef] = {}
     disabled: list[str] = []
-    for i, entry in enumerate(parsed.models):
-        place = f"{path}, line {lines.get(('models', i, 'name'), 1)}"
+    for i, entry in enumerate(entries):
+        place = f"{file.path}, line {file.line(('models', i, 'name'))}"
         if entry.name in models or entry.name in disabled:
             raise ConfigError(f"{place}: models.{i}.name: {entry.name!r} is used twice; every model needs a name of its own")
         if not entry.enabled:
             disabled.append(entry.name)
             continue
         models[entry.name] = _ref(entry, place)
-    categories = {name: tuple(members) for name, members in parsed.categories.items()}
+    categories = dict(whole.categories)
     for model in models.values():
         for name in model.categories:
             categories[name] = tuple(dict.fromkeys((*categories.get(name, ()), model.label)))
     return Config(
-        path=path,
+        path=file.path,
         models=models,
         disabled=tuple(disabled),
         categories=categories,
-        agents={name: agent.model_dump(include=set(_Agent.model_fields)) for name, agent in parsed.agents.items()},
-        batch=parsed.batch_settings,
+        agents={name: msgspec.structs.asdict(agent) for name, agent in agents.items() if agent is not None},
+        batch=whole.batch_settings,
         warnings=warnings,
     )
 
 
 def _ref(entry: _Model, place: str) -> ModelRef:
-    if entry.provider not in names("providers"):
+    if not is_known("providers", entry.provider):
         hint = did_you_mean(entry.provider, names("providers"))
         raise ConfigError(f"{place}: models.provider: there is no provider {entry.provider!r}{hint}")
     price = entry.price
@@ -318,13 +288,13 @@ def _ref(entry: _Model, place: str) -> ModelRef:
         base,
         label=entry.name,
         display_name=entry.display_name,
-        settings=entry.settings.model_dump(exclude_none=True),
+        settings=entry.settings,
         base_url=_expanded(entry.base_url, place) or base.base_url,
         key_variable=_variable(entry.api_key, place) or base.key_variable,
         context_window=entry.context_window,
         price=Price(input_usd=price.input, output_usd=price.output, cached_usd=price.cached) if price else None,
         limits=Limits(rpm=entry.limits.rpm, tpm=entry.limits.tpm),
-        categories=tuple(entry.categories),
+        categories=entry.categories,
     )
 
 

@@ -197,6 +197,7 @@ def _same_plan(info: RunInfo, folder: Path) -> Plan:
         results_dir=folder,
         source=protocol.source,
         prompting=protocol.prompting,
+        judge=protocol.judge,
         agents=protocol.agents,
         limit=protocol.limit,
         repeats=protocol.repeats,

@@ -15,7 +15,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any, cast
 
 from benchmark.core.errors import AmbiguousModel, ConfigError, DatasetError, MissingKey, ModelError, UnknownModel, UsageError
@@ -140,9 +139,21 @@ _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @cache
+def _entry_points() -> Any:
+    """What all packages here announce. To look through them takes longer than to start: done once, and only when needed."""
+    from importlib.metadata import entry_points
+
+    return entry_points()
+
+
 def _joined(kind: str) -> Mapping[str, Callable[[], Any]]:
-    """What other packages add to a kind, by entry points."""
-    return {point.name: point.load for point in entry_points(group=f"tiebreak.{kind}")}
+    """What other packages add to a kind."""
+    return {point.name: point.load for point in _entry_points().select(group=f"tiebreak.{kind}")}
+
+
+def is_known(kind: str, name: str) -> bool:
+    """Whether there is something of that name; a path is nobody's name."""
+    return name in PLUGINS[kind] or ("/" not in name and name in names(kind))
 
 
 def names(kind: str) -> list[str]:
@@ -194,7 +205,7 @@ def use_agents(configured: Mapping[str, Mapping[str, Any]]) -> None:
 def make_scorer(name: str) -> Scorer:
     """A scorer ready to judge: `name`, `name:option`, or `module:function` for one of the user's own."""
     family, _, option = name.partition(":")
-    if not option or family not in names("scorers"):
+    if not option or not is_known("scorers", family):
         found = plugin("scorers", name)
         if inspect.isclass(found):
             return cast(Scorer, found())
@@ -212,7 +223,7 @@ def load_dataset(name: str, source: Source | None = None) -> Dataset:
         return cast(Dataset, importlib.import_module("benchmark.datasets.tasks").load(name))
     family, _, variant = name.partition(":")
     for registered, rest in ((name, ""), (family, variant)):
-        if registered in PLUGINS["datasets"] or registered in _joined("datasets"):
+        if is_known("datasets", registered):
             return _made(plugin("datasets", registered), registered, rest, source)
     if family == "hf":
         hub = importlib.import_module("benchmark.datasets.hub")
@@ -220,7 +231,7 @@ def load_dataset(name: str, source: Source | None = None) -> Dataset:
     if variant.isidentifier() and re.fullmatch(r"[\w.]+", family) and importlib.util.find_spec(family.partition(".")[0]):
         return _made(plugin("datasets", name), name, "", source)
     files = importlib.import_module("benchmark.datasets.files")
-    return cast(Dataset, files.load(name, known=tuple(names("datasets")), source=source))
+    return cast(Dataset, files.load(name, known=lambda: names("datasets"), source=source))
 
 
 def _made(factory: Any, name: str, variant: str, source: Source) -> Dataset:
@@ -281,7 +292,7 @@ class Catalog:
             return self.configured[name]
         name = ALIASES.get(name, name)
         provider, slash, rest = name.partition("/")
-        if slash and provider in names("providers"):
+        if slash and is_known("providers", provider):
             return self._spelled_out(provider, rest)
         found = [make_ref(p, name) for p, known in SHIPPED.items() if name in known]
         found += [self._ollama(tag) for tag in self.detected if name in (tag, tag.removesuffix(":latest"))]

@@ -66,9 +66,14 @@ class Stopwatch:
         self._started_cpu_s = cpu_seconds()
         self._started_s = time.perf_counter()
 
+    @property
+    def seconds(self) -> float:
+        """Wall time so far."""
+        return time.perf_counter() - self._started_s
+
     def report(self, **more: Any) -> None:
         """Print, as JSON, what was used."""
-        wall_s = time.perf_counter() - self._started_s
+        wall_s = self.seconds
         whole_cpu_s = cpu_seconds()
         used = {"wall_s": wall_s, "cpu_s": whole_cpu_s - self._started_cpu_s, "start_up_cpu_s": self._started_cpu_s}
         print(json.dumps({**used, "whole_cpu_s": whole_cpu_s, "peak_mb": peak_mb(), **more}))

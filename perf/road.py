@@ -16,8 +16,12 @@ from measure import CLIENT_CORE, Stopwatch, pin
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmark.core.run import RunSpec
-from benchmark.pipeline import TRIALS_CSV, run_benchmark, write_reports
+from benchmark.pipeline import REPORT_JSON, TRIALS_CSV, run_benchmark
 from benchmark.registry import Catalog
+from benchmark.report.html import REPORT_HTML, write_page
+from benchmark.report.summary import summarise
+from benchmark.report.tabular import write_files
+from benchmark.store.reader import StoreReader
 
 
 def run(dataset: Path, results: Path, connections: int) -> None:
@@ -31,10 +35,14 @@ def run(dataset: Path, results: Path, connections: int) -> None:
 
 
 def export(results: Path) -> None:
-    """Write the CSV and JSON files of a finished run."""
+    """Write the CSV and JSON files of a finished run, and then its page."""
     watch = Stopwatch()
-    written = write_reports(results, csv_path=results / TRIALS_CSV)
-    watch.report(mb=sum(path.stat().st_size for path in written) / 1e6)
+    with StoreReader(results) as reader:
+        summary = summarise(reader)
+        write_files(reader, summary, results / REPORT_JSON, results / TRIALS_CSV)
+        files_s = watch.seconds
+        write_page(reader, summary, results / REPORT_HTML)
+    watch.report(files_s=files_s, page_s=watch.seconds - files_s)
 
 
 def main() -> None:

@@ -58,6 +58,11 @@ def test_a_resumed_run_asks_as_before(folder):
     assert all(row["prompt"].count("Now: ") == 3 for row in rows)
 
 
+def test_a_template_longer_than_any_file_name_is_a_template(folder):
+    asked(folder, "--template", "\n".join(["Example: one and one is two."] * 60) + "\n{question}")
+    assert all(row["prompt"].startswith("Example:") for row in read_csv(only_run(folder) / "trials.csv"))
+
+
 def test_a_template_without_a_place_for_the_question_is_refused(folder):
     assert "needs {question}" in asked(folder, "--template", "Go!", code=1).stderr
 
@@ -117,3 +122,48 @@ def test_the_protocol_and_the_year_are_said(folder):
     done = run(*arguments, cwd=folder)
     assert "Protocol: lm-eval gsm8k 3.0, 0-shot" in done.stdout
     assert "Public since 2021" in done.stdout
+
+
+def ids_of(folder):
+    return sorted(row["sample"] for row in read_csv(only_run(folder) / "trials.csv"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("--sample-id", "3"), ["3"]),
+        (("--sample-id", "3, 5", "--sample-id", "7"), ["3", "5", "7"]),
+        (("--sample-id", "[1-3]"), ["1", "2", "3"]),
+        (("--sample-id", "?", "--sample-category", "even"), ["2", "4", "6", "8"]),
+        (("--sample-category", "e*", "--sample-id", "2,3"), ["2"]),
+        (("--sample-id", "@ids.txt"), ["1", "8"]),
+    ],
+)
+def test_only_the_samples_asked_for_are_asked(folder, flags, expected):
+    rows = [{**row, "category": "odd" if row["nr"] % 2 else "even"} for row in ROWS]
+    (folder / "exam.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "ids.txt").write_text("8\n\n1\n")
+    asked(folder, *flags)
+    assert ids_of(folder) == expected
+
+
+def test_a_chosen_few_are_resumed_and_shown_as_such(folder):
+    asked(folder, "--sample-id", "1,2,3", "--limit", "1", "--output", "out")
+    assert run("run", "--resume", "out", "--limit", "8", cwd=folder).returncode == 0
+    rows = read_csv(folder / "out" / "trials.csv")
+    assert sorted(row["sample"] for row in rows) == ["1", "2", "3"]
+    assert "1, 2, 3" in (folder / "out" / "comparison_report.html").read_text()
+    protocol = json.loads((folder / "out" / "comparison_report.json").read_text())["protocol"]
+    assert protocol["source"]["ids"] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--sample-id", "1,99"), "--sample-id 99 fits no sample of the dataset; there are '"),
+        (("--sample-category", "history"), "--sample-category history fits no sample of the dataset; its samples have none"),
+        (("--sample-id", "@none.txt"), "--sample-id @none.txt: cannot be read: No such file"),
+    ],
+)
+def test_a_sample_nobody_has_is_a_slip(folder, flags, said):
+    assert said in asked(folder, *flags, code=1).stderr

@@ -1,8 +1,10 @@
 """Packages of other people get nothing less than ours do: the examples are really installed, and used."""
 
+import importlib.util
 import os
 import subprocess
 import sys
+import zipfile
 
 import pytest
 from support.command import ROOT, clean_environment, only_run, read_csv
@@ -11,30 +13,17 @@ EXAMPLES = ROOT / "examples"
 
 
 def installed(target, name):
-    """Put an example where Python finds it, with the metadata an installer writes; nothing is downloaded."""
-    source = EXAMPLES / name
-    package = name.replace("-", "_")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    done = subprocess.run([*command, "--target", str(target), str(source)], capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        _by_hand(target, source, package)
-    return target
-
-
-def _by_hand(target, source, package):
-    """Where there is no pip or no build backend: the files and the entry points, as a wheel has them."""
-    import shutil
-    import tomllib
-
-    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
-    shutil.copytree(source / package, target / package, dirs_exist_ok=True)
-    info = target / f"{package}-{project['version']}.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    points = [
-        f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in found.items()) for group, found in project["entry-points"].items()
-    ]
-    (info / "entry_points.txt").write_text("\n".join(points))
+    """Build an example and put it where Python finds it, as an installer does; nothing is downloaded."""
+    wheels = target / "wheels"
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
+    subprocess.run(build, cwd=EXAMPLES / name, check=True, capture_output=True, timeout=120)
+    [wheel] = wheels.glob(f"{name.replace('-', '_')}-*.whl")
+    if importlib.util.find_spec("pip"):
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
+        subprocess.run([*install, str(wheel)], check=True, capture_output=True, timeout=120)
+    else:
+        # Some systems ship Python without pip; a wheel of plain Python is installed by unpacking it.
+        zipfile.ZipFile(wheel).extractall(target)
 
 
 @pytest.fixture(scope="module")

@@ -388,7 +388,7 @@ def test_broken_configuration_names_file_line_and_key(tmp_path: Path) -> None:
     done = run("--model", "baseline/random", "--dataset", "warmup", cwd=tmp_path)
 
     assert done.returncode == 1
-    assert "models_config.yaml, line 4: models.0.enabled: input should be a valid boolean (it is 'maybe')" in done.stderr
+    assert "models_config.yaml, line 4: models.0.enabled: expected true or false, got a text (it is 'maybe')" in done.stderr
 
 
 def test_damaged_store_is_named_and_left_alone(tmp_path: Path) -> None:

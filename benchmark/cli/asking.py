@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +24,8 @@ class Asking:
     map: Path | None = None
     shots: int | None = None
     likelihood: bool = False
+    sample_id: tuple[str, ...] = ()
+    sample_category: tuple[str, ...] = ()
     system: str | None = None
     template: str | None = None
     cot: bool = False
@@ -39,6 +42,8 @@ class Asking:
             fields=self._fields(),
             shots=self.shots,
             likelihood=self.likelihood,
+            ids=tuple(_listed(self.sample_id, "--sample-id")),
+            categories=tuple(_listed(self.sample_category, "--sample-category")),
         )
 
     def _fields(self) -> Mapping[str, str]:
@@ -57,13 +62,27 @@ class Asking:
         return Prompting(system=_text(self.system), template=_text(self.template), cot=self.cot, stop=stops)
 
 
+def _listed(given: Sequence[str], flag: str) -> Iterator[str]:
+    """What was named: separated by commas, or on the lines of a file behind an @."""
+    for text in given:
+        if not text.startswith("@"):
+            yield from filter(None, (part.strip() for part in text.split(",")))
+            continue
+        try:
+            lines = Path(text[1:]).expanduser().read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{flag} {text}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        yield from filter(None, map(str.strip, lines))
+
+
 def _text(given: str | None) -> str:
     """What was typed, or what the file of that name holds."""
     if not given:
         return ""
     path = Path(given).expanduser()
     try:
-        return path.read_text(encoding="utf-8").rstrip("\n") if len(given) < 1000 and path.is_file() else given
+        # Of a text that could be no file's name, Path.is_file() would raise.
+        return path.read_text(encoding="utf-8").rstrip("\n") if os.path.isfile(path) else given  # noqa: PTH113
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{given}: cannot be read: {error}") from None
 

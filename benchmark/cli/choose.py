@@ -11,7 +11,7 @@ from benchmark.cli.options import split_models
 from benchmark.config import Config
 from benchmark.core.errors import BenchmarkError, ModelError, UsageError
 from benchmark.core.model import ModelRef
-from benchmark.registry import DEFAULT_MODELS, Catalog, check_key, did_you_mean, names, provider_class
+from benchmark.registry import DEFAULT_MODELS, Catalog, check_key, did_you_mean, is_known, names, provider_class
 
 EMBEDDED = "llama_cpp/smollm2-135m"
 
@@ -45,7 +45,7 @@ def needs_detection(choice: Choice) -> bool:
     """Whether Ollama must be asked what it has: not when every name says its provider."""
     typed = [*choice.model, *split_models(choice.models or "")]
     spelled = [name.partition("/")[0] for name in typed if "/" in name]
-    plain = len(spelled) == len(typed) and all(p in names("providers") and p != "ollama" for p in spelled)
+    plain = len(spelled) == len(typed) and all(is_known("providers", p) and p != "ollama" for p in spelled)
     return choice.all_models or choice.category is not None or not plain
 
 

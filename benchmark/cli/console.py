@@ -11,7 +11,7 @@ import click
 
 from benchmark.core.model import ModelRef
 from benchmark.core.trial import Outcome, TrialResult
-from benchmark.registry import names, provider_class
+from benchmark.registry import is_known, provider_class
 from benchmark.report.caveats import caveats
 from benchmark.report.samples import WrongSample
 from benchmark.report.summary import ModelSummary, Summary
@@ -144,7 +144,7 @@ def described(ref: ModelRef) -> str:
     if ref.settings:
         words.append("with " + ", ".join(f"{key}={value}" for key, value in ref.settings.items()))
     # A model of an imported run may be of a provider nobody has here.
-    implied = getattr(provider_class(ref.provider), "implied", {}) if ref.provider in names("providers") else {}
+    implied = getattr(provider_class(ref.provider), "implied", {}) if is_known("providers", ref.provider) else {}
     words += [f"{key}={value} by default" for key, value in implied.items() if key not in ref.settings]
     if ref.base_url:
         words.append(f"at {ref.base_url}")

@@ -21,7 +21,7 @@ from benchmark.core.errors import BenchmarkError
 from benchmark.registry import make_agent, names, provider_class
 from benchmark.store.folder import check_writable
 
-_NEEDED = ("click", "httptools", "msgspec", "pydantic", "PyYAML", "rich")
+_NEEDED = ("click", "httptools", "msgspec", "PyYAML", "rich")
 _PYTHON = (3, 11)
 
 

@@ -133,6 +133,8 @@ def asking_options(command: Command) -> Command:
         click.option("--data", type=path, metavar="PATH", help="A local copy of a registered dataset: its file or folder."),
         click.option("--field", multiple=True, metavar="COLUMN=FIELD", help="A column of your file and what it is to us."),
         click.option("--map", type=path, metavar="FILE", help="The same for many columns, as YAML."),
+        click.option("--sample-id", multiple=True, metavar="IDS", help="Only these samples: ids with commas, * and ?, or @FILE."),
+        click.option("--sample-category", multiple=True, metavar="NAMES", help="Only samples of these categories."),
         click.option("--shots", type=click.IntRange(0, 100), metavar="N", help="Worked examples before each question."),
         click.option("--likelihood", is_flag=True, help="Compare choices by their likelihood; local models only."),
         click.option("--system", metavar="TEXT", help="A system prompt, or a file that holds one."),

@@ -38,7 +38,7 @@ from benchmark.pipeline import (
     write_reports,
 )
 from benchmark.prices import with_price
-from benchmark.registry import Catalog, audit_dataset, check_settings, names
+from benchmark.registry import Catalog, audit_dataset, check_settings, is_known
 from benchmark.report.baseline import Baseline, baseline_of, read_baseline
 from benchmark.report.caveats import unequal_settings
 from benchmark.report.changes import Change, changes, check_held_against
@@ -287,7 +287,7 @@ def _caveat_unequal_settings(models: tuple[ModelRef, ...], console: Console) -> 
 def _dataset_name(name: str) -> str:
     """A file is remembered by its full path, so that the run can be resumed from anywhere."""
     path = Path(name).expanduser()
-    return str(path.resolve()) if path.exists() and name not in names("datasets") else name
+    return str(path.resolve()) if path.exists() and not is_known("datasets", name) else name
 
 
 def folder_for(flags: Flags, kind: str = "run") -> Path:

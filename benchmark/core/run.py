@@ -25,7 +25,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a dataset's rows are and how they are read."""
+    """Where a dataset's rows are, how they are read, and which of them are asked."""
 
     path: str = ""
     """A local copy of a registered dataset: its file or folder."""
@@ -35,6 +35,10 @@ class Source:
     """Worked examples before each question; None: as many as the dataset's protocol has."""
     likelihood: bool = False
     """Choices are compared by their likelihood instead of being asked for."""
+    ids: tuple[str, ...] = ()
+    """Only samples whose id fits one of these patterns (with * and ?); none: all."""
+    categories: tuple[str, ...] = ()
+    """Only samples whose category fits one of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

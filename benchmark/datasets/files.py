@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
@@ -30,8 +30,8 @@ _ASSERTION = re.compile(r"\s*(equals|contains|icontains|regex|is-json)\s*:?\s*(.
 _ASSERTED = {"equals": "exact", "contains": "includes", "icontains": "includes", "regex": "regex", "is-json": "json_schema"}
 
 
-def load(name: str, *, known: tuple[str, ...], source: Source | None = None) -> IndexedFile:
-    """The dataset in a file or folder; `known` are the registered names, for when there is neither."""
+def load(name: str, *, known: Callable[[], Sequence[str]], source: Source | None = None) -> IndexedFile:
+    """The dataset in a file or folder; `known` gives the registered names, for when there is neither."""
     path = Path(name).expanduser()
     reading = reader_of((source or Source()).fields)
     if path.is_dir():
@@ -40,9 +40,10 @@ def load(name: str, *, known: tuple[str, ...], source: Source | None = None) -> 
         if not is_records(path):
             raise DatasetError(f"{name}: a dataset file ends in {', '.join(SUFFIXES)}, also with {' or '.join(PACKED)} behind")
         return IndexedFile(path, reading, name=name, about="a file of yours")
-    close = difflib.get_close_matches(name, known, n=2)
+    registered = known()
+    close = difflib.get_close_matches(name, registered, n=2)
     hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
-    raise DatasetError(f"there is no dataset and no file {name!r}{hint} Registered: {', '.join(known)}")
+    raise DatasetError(f"there is no dataset and no file {name!r}{hint} Registered: {', '.join(registered)}")
 
 
 def files_in(folder: Path) -> list[Path]:

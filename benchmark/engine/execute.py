@@ -72,8 +72,13 @@ class Mailbox:
         if len(self._events) > _LARGEST_BACKLOG:
             self._room.clear()
 
+    @property
+    def full(self) -> bool:
+        """Whether too much is waiting to be taken."""
+        return not self._room.is_set()
+
     async def room(self) -> None:
-        """Wait while too much is waiting to be taken."""
+        """Wait until enough was taken."""
         await self._room.wait()
 
     def close(self) -> None:
@@ -428,7 +433,8 @@ class _Engine:
             if progress.ended:
                 # Whoever waits for a slot, or before a further attempt, does not ask any more.
                 tools.caller.gate.end(progress.state, progress.message)
-            await self.mailbox.room()
+            if self.mailbox.full:
+                await self.mailbox.room()
 
     def _gate(self, lane: Lane, account: Account) -> Gate:
         return Gate(

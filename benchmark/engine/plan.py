@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,13 +15,16 @@ from benchmark.core.digest import positions_by
 from benchmark.core.errors import UsageError
 from benchmark.core.model import ModelRef
 from benchmark.core.protocols import Dataset
-from benchmark.core.run import Protocol, RunSpec
+from benchmark.core.run import Protocol, RunSpec, Source
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Trial, trial_id
 from benchmark.engine.budget import refuse_unpriced
 from benchmark.engine.fitness import refuse_unfit
 from benchmark.engine.present import PLAIN, check_prompting, present, template_digest
-from benchmark.registry import load_dataset, make_agent, make_scorer
+from benchmark.registry import did_you_mean, load_dataset, make_agent, make_scorer
+
+_REMEMBERED = 10_000
+"""So many names are looked through for what somebody may have meant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +86,10 @@ def make_plan(spec: RunSpec) -> Plan:
         spec = replace(spec, scorers=("likelihood",))
     _refuse_without_judge(spec, dataset)
     shots = _shots(spec, dataset)
-    order = sample_order(dataset, spec.limit, leave_out=len(shots))
+    order = sample_order(dataset, leave_out=len(shots))
+    if spec.source.ids or spec.source.categories:
+        order = chosen(dataset, order, spec.source)
+    order = order[: spec.limit]
     if not order:
         raise UsageError(f"--shots {len(shots)} leaves no sample to ask: the dataset has {len(dataset)}")
     plan = Plan(spec=spec, dataset=dataset, order=order, protocol=_protocol(spec, dataset, shots), shots=tuple(shots))
@@ -123,7 +131,7 @@ def _refuse_twins(spec: RunSpec) -> None:
             raise UsageError(f"{model.label!r} {same}; use --repeats to ask a model several times")
 
 
-def sample_order(dataset: Dataset, limit: int | None, *, leave_out: int = 0) -> array[int]:
+def sample_order(dataset: Dataset, *, leave_out: int = 0) -> array[int]:
     """A fixed shuffle in which every beginning is spread over the categories as the whole is.
 
     The first 20 are among the first 50, so a longer run extends a shorter one. The first few of the shuffle can be
@@ -138,7 +146,54 @@ def sample_order(dataset: Dataset, limit: int | None, *, leave_out: int = 0) -> 
         place[position] = ((2 * seen[category] + 1) << 61) // sizes[category]
         seen[category] += 1
     left_out = set(islice(positions_by(dataset.shuffle), leave_out)) if leave_out else ()
-    return array("Q", islice((p for p in positions_by(place, bits=62) if p not in left_out), limit))
+    return array("Q", (p for p in positions_by(place, bits=62) if p not in left_out))
+
+
+def chosen(dataset: Dataset, order: array[int], source: Source) -> array[int]:
+    """The samples whose id and category were asked for, in the same order. A pattern that fits nothing is a slip."""
+    ids, categories = _Patterns("--sample-id", source.ids), _Patterns("--sample-category", source.categories)
+    kept = array("Q")
+    for position in order:
+        sample = dataset[position]
+        # Both are looked at, so that each knows which of its patterns fit something.
+        if ids.fit(sample.id) & categories.fit(sample.category):
+            kept.append(position)
+    ids.refuse_unused()
+    categories.refuse_unused()
+    if not kept:
+        raise UsageError("no sample has both an id that --sample-id names and a category that --sample-category names")
+    return kept
+
+
+class _Patterns:
+    """Names with * and ?; none of them means any."""
+
+    def __init__(self, flag: str, patterns: Sequence[str]) -> None:
+        self._flag = flag
+        self._plain = {pattern for pattern in patterns if not set("*?[") & set(pattern)}
+        self._unused = dict.fromkeys(patterns)
+        self._wild = [(pattern, re.compile(fnmatch.translate(pattern))) for pattern in patterns if pattern not in self._plain]
+        self._any = not patterns
+        self._seen: dict[str, None] = {}
+
+    def fit(self, name: str) -> bool:
+        """Whether a name is wanted."""
+        if self._any:
+            return True
+        if len(self._seen) < _REMEMBERED:
+            self._seen.setdefault(name)
+        found = [pattern for pattern, wild in self._wild if wild.match(name)] + [name] * (name in self._plain)
+        for pattern in found:
+            self._unused.pop(pattern, None)
+        return bool(found)
+
+    def refuse_unused(self) -> None:
+        """Raise for a pattern that fits no sample."""
+        for pattern in self._unused:
+            names = list(filter(None, self._seen))
+            others = f"; there are {', '.join(map(repr, names[:5]))} …" if names else "; its samples have none"
+            close = did_you_mean(pattern, names) or others
+            raise UsageError(f"{self._flag} {pattern} fits no sample of the dataset{close}")
 
 
 def _protocol(spec: RunSpec, dataset: Dataset, shots: Sequence[Sample]) -> Protocol:

@@ -14,7 +14,7 @@ import msgspec
 from benchmark.core.files import atomic_writer, slug
 from benchmark.core.model import ModelRef
 from benchmark.report.batch import Attempt, BatchSummary, Contestant, Ranked
-from benchmark.report.tabular import guarded
+from benchmark.report.tabular import guarded_cell
 
 BATCH_SCHEMA_VERSION = 1
 REPORT = "comparison_report"
@@ -185,6 +185,8 @@ def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
         writer = csv.writer(text)
         names = [name for name in (rows[0] if rows else {}) if name not in _LEFT_OUT_OF_CSV]
         writer.writerow(names)
-        writer.writerows(guarded(tuple(row[name] for name in names)) for row in rows)
+        for row in rows:
+            cells = [row[name] for name in names]
+            writer.writerow([guarded_cell(cell) if isinstance(cell, str) else cell for cell in cells])
         text.detach()
     return path

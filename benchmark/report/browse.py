@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress, product
 from typing import Any
 
 import msgspec
@@ -26,6 +27,9 @@ SORTS: Mapping[str, str] = {
     "apart": "Most disagreement first",
     "slowest": "Slowest first",
 }
+
+_FILTERS_OF = {flags: tuple(compress(FILTERS, flags)) for flags in product((False, True), repeat=len(FILTERS))}
+"""The filters by what holds of a sample, in their order: so few combinations that each is made only once."""
 
 _BY_ENTRANT = (
     "SELECT sample, min(category) AS category, group_concat(rowid) AS trials, max(model_s) AS slowest,"
@@ -130,14 +134,7 @@ def sample_facts(reader: StoreReader, summary: Summary) -> list[SampleFacts]:
 
 def _holding(spread: float, failed: int, answered: int, right: int) -> tuple[str, ...]:
     """The filters a sample passes."""
-    holds = {
-        "disagree": spread > 0,
-        "all_wrong": answered > 0 and right == 0,
-        "one_right": right == 1 and answered > 1,
-        "failed": bool(failed),
-        "all_right": answered > 0 and right == answered,
-    }
-    return tuple(name for name in FILTERS if holds[name])
+    return _FILTERS_OF[spread > 0, answered > 0 and right == 0, right == 1 and answered > 1, bool(failed), 0 < answered == right]
 
 
 _ORDERS: Mapping[str, Callable[[SampleFacts], Any]] = {
@@ -191,7 +188,7 @@ def _view(facts: SampleFacts, prompt: str, target: str, answers: Sequence[list[A
         spread=facts.spread,
         slowest_s=facts.slowest_s,
         filters=facts.filters,
-        answers=tuple(tuple(sorted(own, key=lambda a: a.repeat)) for own in answers),
+        answers=tuple([tuple(own if len(own) < 2 else sorted(own, key=lambda a: a.repeat)) for own in answers]),
     )
 
 

@@ -79,7 +79,7 @@ def _cut(trials: int) -> int:
 
 def _packed(samples: Sequence[SampleView]) -> str:
     """Data in a page: compressed, and spelled in letters that mean nothing to a parser."""
-    squeezed = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    squeezed = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
     data = squeezed.compress(msgspec.json.encode(samples)) + squeezed.flush()
     return base64.b64encode(data).decode()
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmark.core.run import Protocol
 from benchmark.report.batch import BatchSummary, Contestant
 from benchmark.report.batch_words import HEADINGS as BATCH_HEADINGS
 from benchmark.report.batch_words import MEDALS, batch_cells, batch_sentences, podium, standing
@@ -21,6 +22,8 @@ from benchmark.report.verdict import claims, kinds, listed, number, probability,
 from benchmark.store.reader import StoreReader
 
 _MOST_SHADES = 10
+_FEW = 10
+"""Names that were asked for and are shown; of more, only how many there were."""
 Names = Mapping[str, str]
 
 
@@ -323,6 +326,7 @@ def _made(summary: Summary) -> list[tuple[str, str]]:
         ("Scorers", ", ".join(protocol.scorers)),
         ("Protocol", protocol.form),
         ("Agents", ", ".join(protocol.agents)),
+        *_asked_how(protocol),
         ("Limit", "all samples" if protocol.limit is None else f"{protocol.limit:,}"),
         ("Repeats", str(protocol.repeats)),
         ("Seed", str(protocol.seed)),
@@ -330,6 +334,28 @@ def _made(summary: Summary) -> list[tuple[str, str]]:
         ("Common samples", f"{summary.common_samples:,}"),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _asked_how(protocol: Protocol) -> list[tuple[str, str]]:
+    """Which samples were chosen and what was said around them, where it was not as usual."""
+    source, prompting = protocol.source, protocol.prompting
+    return [
+        ("Read from", source.path),
+        ("Columns", ", ".join(f"{theirs} = {ours}" for theirs, ours in source.fields.items())),
+        ("Samples", _few(source.ids)),
+        ("Categories", _few(source.categories)),
+        ("Worked examples", "" if source.shots is None else str(source.shots)),
+        ("System prompt", prompting.system),
+        ("Template", prompting.template),
+        ("Reasoning first", "yes" if prompting.cot else ""),
+        ("Answers end at", ", ".join(map(repr, prompting.stop))),
+        ("Judge", protocol.judge.label if protocol.judge else ""),
+    ]
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    return ", ".join(names[:_FEW]) + more
 
 
 def _settings(model: ModelSummary) -> tuple[str, ...]:

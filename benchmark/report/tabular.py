@@ -53,6 +53,13 @@ COLUMNS = {
     "finished_at": "t.finished_at",
     "prompt": "s.prompt",
 }
+_NUMBERS = frozenset(
+    {
+        *("repeat", "score", "cached", "attempts", "cost_usd", "model_s", "first_token_s", "queue_s", "retry_s"),
+        *("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"),
+    }
+)
+_TEXTS = tuple(place for place, name in enumerate(COLUMNS) if name not in _NUMBERS)
 _QUERY = (
     f"SELECT {', '.join(f'{source} AS {name}' for name, source in COLUMNS.items())} FROM trials t"
     " JOIN models m ON m.model = t.model JOIN samples s ON s.asked = t.asked"
@@ -104,9 +111,14 @@ def batches_of_trials(reader: StoreReader) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def guarded(row: tuple[Any, ...]) -> list[Any]:
-    """Cells a spreadsheet would run as a formula get a quote before them."""
-    # Most texts begin with a letter, and need no second look.
-    return [guarded_cell(cell) if isinstance(cell, str) and not cell[:1].isalnum() else cell for cell in row]
+    """A trial's cells; those a spreadsheet would run as a formula get a quote before them."""
+    cells = list(row)
+    for place in _TEXTS:
+        cell = cells[place]
+        # Most texts begin with a letter, and need no second look.
+        if cell and not cell[0].isalnum():
+            cells[place] = guarded_cell(cell)
+    return cells
 
 
 def guarded_cell(cell: str) -> str:

@@ -12,6 +12,8 @@ from benchmark.core.trial import Outcome, Output, Score
 
 _NUMBER = r"[-+\u2212]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3})?(?:/\d+)?|[-+\u2212]?\.\d+"
 _ANY = re.compile(rf"(?<![\w.])(?:{_NUMBER})(?![\w])")
+_FREE = re.compile(rf"{_ANY.pattern}(?!-[A-Za-z])")
+"""Not the 4 of "two 4-week months"."""
 _STATED = re.compile(rf"(?:####|\\boxed\{{|\banswer(?: is|:|\s*=)?)[\s:*_$]*(?P<number>{_NUMBER})", re.IGNORECASE)
 _LOOKED_AT = 20
 _NEAR = 60
@@ -20,7 +22,7 @@ _NEAR = 60
 class Numeric:
     """Right when the last number stated equals the target to five significant digits."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     async def score(self, sample: Sample, output: Output, context: Context) -> Score:
@@ -41,7 +43,7 @@ def stated_number(text: str) -> str | None:
     stated = last_match(_STATED, text)
     if stated is not None:
         return stated["number"]
-    found = list(_ANY.finditer(text))
+    found = list(_FREE.finditer(text)) or list(_ANY.finditer(text))
     # "It is 12, not 13": a number that is denied is not the one stated. Beyond a few, all are taken as said.
     for match in reversed(found[-_LOOKED_AT:]):
         before = clauses(text[max(0, match.start() - _NEAR) : match.start()])

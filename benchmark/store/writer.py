@@ -89,7 +89,8 @@ class Writer:
                 gathered.append(event)
                 if len(gathered) >= _LARGEST_BATCH:
                     self._flush(gathered)
-                await self._room.wait()
+                if self._pending >= _LARGEST_PENDING:
+                    await self._room.wait()
         finally:
             flusher.cancel()
             self._flush(gathered)

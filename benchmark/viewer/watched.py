@@ -99,6 +99,7 @@ class Watched:
         self.folder = folder
         self.page: Kept[dict[str, Any]] = Kept(self._page)
         self.state: Kept[dict[str, Any]] = Kept(self._state)
+        self._ended: Kept[tuple[RunInfo, int]] = Kept(self._count_ended)
         self._index: Kept[Index] = Kept(self._indexed)
         self._counts = Counts()
         self._hits: dict[str, tuple[Stamp, set[str]]] = {}
@@ -117,6 +118,9 @@ class Watched:
 
     def ended(self) -> tuple[RunInfo, int]:
         """What the store says of the run, and how many trials have ended; for a list of many runs."""
+        return self._ended.get(self.stamp())
+
+    def _count_ended(self) -> tuple[RunInfo, int]:
         with self._reader() as reader:
             count: int = next(reader.rows(_ENDED))[0]
             return reader.info, count

@@ -150,7 +150,7 @@ def test_score_judges_kept_answers_anew_and_asks_nothing(tmp_path: Path, questio
     assert done.returncode == 0, done.stderr
     assert f"{COUNT} answers judged by the scorer numeric; nothing was asked." in done.stdout
     report = json.loads((folder / "comparison_report.json").read_text())
-    assert report["protocol"]["scorers"] == ["numeric/1"]
+    assert report["protocol"]["scorers"] == ["numeric/2"]
     kept = [json.loads(row[0]) for row in stored("SELECT scores FROM trials")]
     assert all(set(scores) == {"match", "numeric"} for scores in kept)
     assert sum(scores["match"]["value"] for scores in kept) == 20

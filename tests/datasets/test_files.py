@@ -20,7 +20,7 @@ def written(tmp_path):
     def _written(text, name="data.jsonl"):
         path = tmp_path / name
         path.write_text(text, encoding="utf-8")
-        return load(str(path), known=("truthfulness", "warmup"))
+        return load(str(path), known=lambda: ("truthfulness", "warmup"))
 
     return _written
 
@@ -137,7 +137,7 @@ def test_what_is_wrong_in_a_csv_file_is_named_too(written, text, parts):
 def test_an_unknown_name_suggests_a_known_one():
     """A typing error is met with a hint."""
     with pytest.raises(DatasetError, match="did you mean 'truthfulness'"):
-        load("truthfullness", known=("truthfulness", "warmup"))
+        load("truthfullness", known=lambda: ("truthfulness", "warmup"))
 
 
 def test_other_kinds_of_file_are_refused(written):

@@ -54,7 +54,7 @@ WRITTEN = {
 def test_the_same_rows_in_any_file_are_the_same_samples(tmp_path, name):
     """By position, in any order, again and again."""
     (tmp_path / name).write_bytes(WRITTEN[name](ROWS))
-    dataset = load(str(tmp_path / name), known=())
+    dataset = load(str(tmp_path / name), known=tuple)
     assert len(dataset) == len(ROWS)
     for position in (0, 2499, 1000, 999, 899, 900, 17, 0):
         sample = dataset[position]
@@ -69,23 +69,23 @@ def test_a_folder_is_its_test_split_or_all_of_its_files(tmp_path):
     (tmp_path / "b.jsonl").write_bytes(as_jsonl(ROWS[:3]))
     (tmp_path / "a.csv").write_bytes(as_csv(ROWS[3:5]))
     (tmp_path / "readme.txt").write_text("not rows")
-    assert [load(str(tmp_path), known=())[i].id for i in range(5)] == ["q3", "q4", "q0", "q1", "q2"]
+    assert [load(str(tmp_path), known=tuple)[i].id for i in range(5)] == ["q3", "q4", "q0", "q1", "q2"]
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "test-00000-of-00001.parquet").write_bytes(as_parquet(ROWS[7:9]))
     (tmp_path / "data" / "train-00000-of-00001.parquet").write_bytes(as_parquet(ROWS[10:12]))
-    assert [load(str(tmp_path), known=())[i].id for i in range(2)] == ["q7", "q8"]
+    assert [load(str(tmp_path), known=tuple)[i].id for i in range(2)] == ["q7", "q8"]
 
 
 def test_a_folder_without_rows_says_so(tmp_path):
     with pytest.raises(DatasetError, match=r"holds no file that ends in \.jsonl"):
-        load(str(tmp_path), known=())
+        load(str(tmp_path), known=tuple)
 
 
 def test_an_id_used_in_two_files_is_named_with_both_places(tmp_path):
     for name in ("a.jsonl", "b.jsonl"):
         (tmp_path / name).write_bytes(as_jsonl(ROWS[:2]))
     with pytest.raises(DatasetError, match=r"the id 'q[01]' is used twice"):
-        load(str(tmp_path), known=())
+        load(str(tmp_path), known=tuple)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_bad_row_is_named_by_file_place_and_field(tmp_path, name):
     (tmp_path / name).write_bytes(WRITTEN[name](rows))
     place = {"q.jsonl": "line 2", "q.csv": "line 3", "q.parquet": "row 2", "q.json": "record 2"}[name]
     with pytest.raises(DatasetError, match=rf"{name}, {place}: field 'input'"):
-        load(str(tmp_path / name), known=())
+        load(str(tmp_path / name), known=tuple)
 
 
 def test_fifty_thousand_rows_take_little_memory(tmp_path):
@@ -175,7 +175,7 @@ def test_fifty_thousand_rows_take_little_memory(tmp_path):
     code = (
         "import sys, resource; from benchmark.registry import load_dataset; from benchmark.engine.plan import sample_order;"
         "load_dataset('warmup'); before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
-        "d = load_dataset(sys.argv[1]); o = sample_order(d, None); assert len(o) == 50_000;"
+        "d = load_dataset(sys.argv[1]); o = sample_order(d); assert len(o) == 50_000;"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, timeout=120)

@@ -25,6 +25,8 @@ from benchmark.scorers.numeric import same_number, stated_number, to_number
         (".5", ".5"),
         ("1e-3", "1e-3"),
         ("10-5=5", "5"),
+        ("She rents out 16 chairs in two 4-week months.", "16"),
+        ("a 12-inch pipe", "12"),
         ("GPT4 and B2B", None),
         ("no number", None),
         ("", None),

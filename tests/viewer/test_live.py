@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -78,6 +79,39 @@ def test_progress_moves_tiers_update_and_the_stream_comes_back(browser: Browser,
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
     assert not (root / "run_1" / "run.sqlite-wal").exists()
+
+
+@pytest.mark.needs("chromium")
+def test_the_list_follows_runs_that_begin_go_on_and_disappear(browser: Browser, tmp_path: Path) -> None:
+    """Opened on an empty folder; a run appears, its count grows, it ends, and goes when its folder goes."""
+    write_questions(tmp_path)
+    root = tmp_path / "benchmark" / "results"
+    root.mkdir(parents=True)
+    with (
+        FakeServer(said, latency_s=0.15) as models,
+        serving(root) as viewer,
+        opened(browser, viewer.address("/")) as (page, seen),
+    ):
+        expect(page.locator("#all-runs")).to_contain_text("There are no runs here yet")
+        line = "--model openai/good --dataset d.jsonl --max-connections 1 --output benchmark/results/run_1 --yes --no-preflight"
+        process = start(*line.split(), cwd=tmp_path, **models.environment())
+        try:
+            cells = page.locator("#runs tbody td")
+            expect(cells.nth(4)).to_have_text("running", timeout=20_000)
+            first = cells.nth(3).inner_text()
+            wait_until(page, lambda: cells.nth(3).inner_text() != first)
+            page.locator("#runs a").focus()
+            expect(cells.nth(4)).to_have_text("finished", timeout=30_000)
+            expect(cells.nth(3)).to_have_text(f"{COUNT} / {COUNT}")
+            expect(page.locator("#runs a")).to_be_focused()
+            assert process.wait(30) == 0
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        shutil.rmtree(root / "run_1")
+        expect(page.locator("#all-runs")).to_contain_text("There are no runs here yet", timeout=10_000)
+        assert seen.trouble == []
 
 
 def _until(true: object, timeout_s: float = 30.0) -> None:

@@ -1,4 +1,46 @@
 "use strict";
+// Keeps the list of runs up to date.
+(() => {
+  const section = document.getElementById("all-runs");
+  if (!section) return;
+  const named = (root) => new Map([...root.querySelectorAll("tbody tr")].map((row) => [row.cells[0].textContent, row]));
+
+  const update = (fresh) => {
+    const body = section.querySelector("tbody");
+    const rows = named(section);
+    if (!body || !fresh.querySelector("tbody")) {
+      if (Boolean(body) !== Boolean(fresh.querySelector("tbody"))) {
+        section.replaceChildren(...fresh.childNodes);
+        document.dispatchEvent(new Event("overview-changed"));
+      }
+      return;
+    }
+    const now = named(fresh);
+    for (const [name, row] of rows) if (!now.has(name)) row.remove();
+    // The newest come first: backwards, each new one ends up above those before it. Rows stay where a click has sorted them.
+    for (const [name, row] of [...now].reverse()) {
+      const old = rows.get(name);
+      if (!old) body.prepend(row);
+      else if (old.innerHTML !== row.innerHTML) {
+        const focused = old.contains(document.activeElement);
+        old.replaceWith(row);
+        if (focused) row.querySelector("a")?.focus();
+      }
+    }
+  };
+
+  const look = async () => {
+    if (document.hidden) return;
+    try {
+      const reply = await fetch("/");
+      if (reply.ok) update(new DOMParser().parseFromString(await reply.text(), "text/html").getElementById("all-runs"));
+    } catch {
+      // The viewer has ended; the list stays as it was.
+    }
+  };
+  setInterval(look, 2000);
+})();
+
 // Keeps a run's page up to date while the run goes.
 (() => {
   const main = document.querySelector("main[data-events]");
