@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmark import __version__
 from benchmark.core.clock import Clock, SystemClock
-from benchmark.core.errors import ProtocolMismatch
+from benchmark.core.errors import ProtocolMismatch, UsageError
 from benchmark.core.events import Event, ModelFinished, TrialFinished
 from benchmark.core.message import user
 from benchmark.core.model import ModelRef
@@ -168,12 +168,17 @@ async def rescore(folder: Path, scorer: str | None = None) -> int:
     """Judge a run's answers anew, by one scorer or by the dataset's own, and say how many were judged. Nothing is asked."""
     with StoreReader(folder) as reader:
         info = reader.info
-    plan, judge = _same_plan(info, folder), Judge(scorer)
-    scorers = judge.versions(plan.dataset.scorers if scorer is None else (scorer,))
+    if info.protocol.imported and scorer is None:
+        raise UsageError(f"{info.run_id} was imported, without the scorers of the tool that made it: name one with --scorer")
+    plan = None if info.protocol.imported else _same_plan(info, folder)
+    judge = Judge(scorer)
+    own = () if plan is None else plan.scorers
+    scorers = judge.versions(own if scorer is None else (scorer,))
     count = 0
     with Store.open(folder, info) as store, store.all_or_nothing():
         for model in info.models:
-            trials = plan.trials(model)
+            # Where another tool asked there is no dataset: the store itself says what was asked.
+            trials = store.trials(model) if plan is None else plan.trials(model)
             while some := list(islice(trials, _JUDGED_AT_ONCE)):
                 outputs = store.outputs(some)
                 judged = [(trial, await judge.score(trial, outputs[trial.id])) for trial in some if trial.id in outputs]
@@ -190,6 +195,9 @@ def _same_plan(info: RunInfo, folder: Path) -> Plan:
         models=info.models,
         dataset=protocol.dataset,
         results_dir=folder,
+        source=protocol.source,
+        prompting=protocol.prompting,
+        judge=protocol.judge,
         agents=protocol.agents,
         limit=protocol.limit,
         repeats=protocol.repeats,

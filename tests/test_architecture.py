@@ -32,7 +32,7 @@ MAY_IMPORT = {
 SHARED_BY_LEAVES = {
     "agents": {"installed"},
     "providers": {"http", "openai", "transport"},
-    "datasets": {"indexed", "records", "files", "hub", "task_folders", "task_markdown"},
+    "datasets": {"glance", "indexed", "records", "files", "hub", "task_folders", "task_markdown"},
 }
 """Within a room of plugins, what the others build on; openai is the dialect of every compatible server."""
 SOURCES = sorted(p for p in HOME.rglob("*.py") if not {"results", "tasks"} & set(p.relative_to(HOME).parts))

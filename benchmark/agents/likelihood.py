@@ -22,5 +22,6 @@ class Likelihood:
         shown = sample.choices if sample.fixed else tuple(ascii_uppercase[: len(sample.choices)])
         delimiter = str(sample.metadata.get("delimiter", "" if not sample.fixed else " "))
         continuations = [delimiter + choice for choice in shown]
-        logprobs = [(await context.likelihood(sample.messages, continuation)).total for continuation in continuations]
+        raw = bool(sample.metadata.get("raw"))
+        logprobs = [(await context.likelihood(sample.messages, text, raw=raw)).total for text in continuations]
         return Output(text=msgspec.json.encode({"continuations": continuations, "logprobs": logprobs}).decode())

@@ -15,7 +15,7 @@ from benchmark.registry import is_known, provider_class
 from benchmark.report.caveats import caveats
 from benchmark.report.samples import WrongSample
 from benchmark.report.summary import ModelSummary, Summary
-from benchmark.report.table import HEADINGS, cells, cost, duration, score
+from benchmark.report.table import HEADINGS, by_scorer, cells, cost, duration, score
 from benchmark.report.verdict import verdict
 
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ class Console:
         for model in [*summary.unfinished, *summary.ranked, *summary.references]:
             if model.message:
                 self.line(f"{model.label}: {model.state.replace('_', ' ')}: {model.message}", style="yellow")
+        for model in [*summary.ranked, *summary.unfinished, *summary.references]:
+            if model.by_scorer:
+                self.line(f"{model.label} by scorer: {by_scorer(model)}", style="dim")
         for place, sentence in enumerate(verdict(summary)):
             self.line(sentence, style="" if place else "bold")
         for caveat in caveats(summary):
@@ -182,7 +185,7 @@ def _facts(model: ModelSummary, dataset: str) -> list[tuple[str, str]]:
     facts = [
         ("Model", ref.display_name or ref.label),
         ("Provider", described(ref)),
-        ("Dataset", f"{dataset}, {model.planned} trials"),
+        ("Dataset", f"{dataset}, {counted(model.planned, 'trial')}"),
         ("Score", f"{score(model, wide=True)} (95 % interval, n={model.answered})"),
         ("Right", str(model.right)),
         ("Wrong", str(model.wrong)),
@@ -191,6 +194,8 @@ def _facts(model: ModelSummary, dataset: str) -> list[tuple[str, str]]:
     ]
     if model.failed and model.score_failures_wrong is not None:
         facts.insert(4, ("With failures wrong", f"{model.score_failures_wrong:.2f}"))
+    if model.by_scorer:
+        facts.insert(4, ("By scorer", by_scorer(model)))
     if model.pass_at:
         at, every = (", ".join(f"{k}: {v:.2f}" for k, v in found.items()) for found in (model.pass_at, model.pass_all))
         facts.append(("Right once in k", at))

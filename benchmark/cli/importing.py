@@ -10,18 +10,19 @@ from pathlib import Path
 
 from msgspec.structs import replace as changed
 
-from benchmark.cli.console import Console
+from benchmark.cli.console import Console, counted
 from benchmark.cli.run import show
 from benchmark.config import results_root
 from benchmark.core.digest import digest_of_texts
 from benchmark.core.errors import UsageError
 from benchmark.core.events import Event, ModelFinished, ModelState, TrialFinished
 from benchmark.core.model import ModelRef
-from benchmark.core.run import Protocol, RunInfo
+from benchmark.core.run import IMPORTED, Protocol, RunInfo
 from benchmark.core.trial import TrialResult, trial_id
 from benchmark.pipeline import TRIALS_CSV, read_summary, write_reports
 from benchmark.store.folder import new_run_folder
-from benchmark.store.foreign import Log, read_logs
+from benchmark.store.foreign import read_logs
+from benchmark.store.logs import Log
 from benchmark.store.store import Store
 
 
@@ -30,17 +31,38 @@ def import_logs(paths: Sequence[Path], output: Path | None) -> int:
     console = Console()
     tasks: dict[str, list[Log]] = {}
     for log in read_logs(paths):
-        tasks.setdefault(log.task, []).append(log)
+        same = tasks.setdefault(log.task, [])
+        if any(log.path.samefile(other.path) for other in same):
+            raise UsageError(f"{log.path} is named twice")
+        same.append(log)
     if output is not None and len(tasks) > 1:
         raise UsageError(f"the logs are of {len(tasks)} tasks ({', '.join(tasks)}), which make a run each: leave out --output")
+    for logs in tasks.values():
+        _check_comparable(logs)
     for task, logs in tasks.items():
         folder = output or new_run_folder(results_root(), datetime.now(UTC).astimezone(), "import")
         asyncio.run(_stored(folder, task, _labelled(logs)))
         summary = read_summary(folder)
-        console.line(f"{task}: {sum(len(log.results) for log in logs):,} results of {len(logs)} logs")
+        console.line(f"{task}: {counted(sum(len(log.results) for log in logs), 'result')} of {counted(len(logs), 'log')}")
         show(summary, folder, console)
         console.written(write_reports(folder, csv_path=folder / TRIALS_CSV, summary=summary))
     return 0
+
+
+def _check_comparable(logs: Sequence[Log]) -> None:
+    """Refuse logs of one task that cannot be held against each other: other questions, or judged by another rule."""
+    first = logs[0]
+    for other in logs[1:]:
+        both = f"{first.path.name} and {other.path.name} are both of {first.task}, but"
+        common = first.questions.keys() & other.questions.keys()
+        differing = sorted(sample for sample in common if first.questions[sample] != other.questions[sample])
+        if not common:
+            raise UsageError(f"{both} have no sample in common: import them one by one")
+        if differing:
+            raise UsageError(f"{both} ask different things as sample {differing[0]!r}: import them one by one")
+        if first.scorers[:1] != other.scorers[:1]:
+            rules = f"{first.scorers[0]} and {other.scorers[0]}"
+            raise UsageError(f"{both} were scored by different rules ({rules}): import them one by one")
 
 
 def _labelled(logs: Sequence[Log]) -> list[Log]:
@@ -51,7 +73,7 @@ def _labelled(logs: Sequence[Log]) -> list[Log]:
         label = log.model.label
         seen[label] = seen.get(label, 0) + 1
         if seen[label] > 1:
-            model = replace(log.model, label=f"{label} ({seen[label]})", settings={"log": seen[label]})
+            model = replace(log.model, label=f"{label} ({seen[label]})", name=f"{log.model.name} ({seen[label]})")
             log = replace(log, model=model, results=[_of_model(result, model) for result in log.results])  # noqa: PLW2901
         labelled.append(log)
     return labelled
@@ -74,7 +96,7 @@ async def _events(logs: Sequence[Log]) -> AsyncIterator[Event]:
         for result in log.results:
             yield TrialFinished(result)
         label, done = log.model.label, len(log.results)
-        yield ModelFinished(model=label, state=ModelState.FINISHED, message="imported", seconds=0.0, done=done)
+        yield ModelFinished(model=label, state=ModelState.FINISHED, message="", seconds=0.0, done=done)
 
 
 def _info(folder: Path, task: str, logs: Sequence[Log]) -> RunInfo:
@@ -84,11 +106,11 @@ def _info(folder: Path, task: str, logs: Sequence[Log]) -> RunInfo:
         dataset_digest=digest_of_texts(sorted({result.trial.asked for log in logs for result in log.results})),
         template_digest="",
         scorers=tuple(dict.fromkeys(name for log in logs for name in log.scorers)),
-        agent="direct",
+        agent=first.results[0].trial.agent,
         limit=None,
         repeats=1 + max((result.trial.repeat for log in logs for result in log.results), default=0),
         seed=0,
-        form=f"imported: made and scored by {first.made_with}",
+        form=f"{IMPORTED}made by {first.made_with}",
     )
     return RunInfo(
         run_id=folder.name,

@@ -187,6 +187,8 @@ def _resumed_spec(flags: Flags, console: Console) -> RunSpec | None:
     folder = find_run(flags.resume or "", results_root())
     with StoreReader(folder) as reader:
         info = reader.info
+    if info.protocol.imported:
+        raise UsageError(f"{info.run_id} was imported: its questions cannot be asked on here, only scored anew (tiebreak score)")
     models = info.models
     if flags.choice.names_any:
         added = checked_models(flags, console)

@@ -181,6 +181,8 @@ class Likelihood(Record, frozen=True, kw_only=True):
 
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
+    prompt_tokens: int = 0
+    """What was read before it."""
 
     @property
     def total(self) -> float:

@@ -103,8 +103,8 @@ class Context(Protocol):
         """Call the trial's model: within its limits, with retries, metered."""
         ...
 
-    async def likelihood(self, messages: Sequence[Message], continuation: str) -> Likelihood:
-        """How likely the trial's model finds a continuation as its answer to the messages."""
+    async def likelihood(self, messages: Sequence[Message], continuation: str, *, raw: bool = False) -> Likelihood:
+        """How likely the trial's model finds a continuation as its answer to the messages; `raw`: of their bare text."""
         ...
 
     async def judge(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:
@@ -150,7 +150,11 @@ class Attendant(Protocol):
 
 
 class Scorer(Protocol):
-    """Judges an output. Never raises for anything a model may say."""
+    """Judges an output. Never raises for anything a model may say.
+
+    One that judges by a part of the sample may name it in `needs` (`targets`, `choices`, or keys of the metadata, any one
+    of which will do), and the agent whose outputs alone it can read in `needs_agent`: it is then never put before others.
+    """
 
     version: ClassVar[int]
     """Raised when the same answer may now be judged otherwise; part of the protocol."""

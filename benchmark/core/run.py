@@ -115,6 +115,16 @@ class RunSpec:
     """Set when the samples are coding tasks."""
 
 
+def scorer_name(versioned: str) -> str:
+    """A scorer as a protocol lists it, without its version; those of other tools have none."""
+    name, _, version = versioned.rpartition("/")
+    return name if version.isdecimal() and name else versioned
+
+
+IMPORTED = "imported: "
+"""How the form of a protocol begins that another tool followed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
     """How the questions were put. Results of different protocols are never compared silently."""
@@ -142,6 +152,11 @@ class Protocol:
     def agents(self) -> tuple[str, ...]:
         """The agents by name."""
         return tuple(self.agent.split(","))
+
+    @property
+    def imported(self) -> bool:
+        """Whether another tool asked: what was asked stands in the store alone, there is no dataset to ask from."""
+        return self.form.startswith(IMPORTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
-from array import array
-from collections import Counter
 from dataclasses import dataclass, field
 
 from benchmark.core.digest import positions_by
 from benchmark.core.protocols import Dataset
-from benchmark.core.sample import Sample
+from benchmark.datasets.glance import Glance
 
 _SHOWN = 3
 _LEAK_POINTS = 0.15
@@ -38,76 +35,26 @@ class Audit:
     """What would be scored without reading: by place, by length, by the commonest answer, by chance."""
 
 
-@dataclass(slots=True)
-class _Seen:
-    """The counts of one pass; nothing in it grows with the number of samples but twelve bytes each."""
-
-    questions: array[int] = field(default_factory=lambda: array("Q"))
-    places: Counter[int] = field(default_factory=Counter)
-    answers: Counter[int] = field(default_factory=Counter)
-    categories: Counter[str] = field(default_factory=Counter)
-    told: list[str] = field(default_factory=list)
-    told_count: int = 0
-    missing: list[str] = field(default_factory=list)
-    missing_count: int = 0
-    with_choices: int = 0
-    fixed: int = 0
-    """Samples whose choices stay in their order."""
-    longest_right: int = 0
-    chance: float = 0.0
-
-
 def audit(dataset: Dataset) -> Audit:
-    """Read every sample once."""
-    seen = _Seen()
-    for position in range(len(dataset)):
-        _look(seen, dataset[position])
+    """What there is to say of all samples; one that took notice of them while it was read is not read again."""
+    seen: Glance = getattr(dataset, "glance", None) or _read(dataset)
     findings = [*_duplicates(seen, dataset), *_missing(seen), *_told(seen), *_leaks(seen), *_lopsided(seen)]
     return Audit(samples=len(dataset), findings=tuple(findings), guessers=_guessers(seen))
 
 
-def _look(seen: _Seen, sample: Sample) -> None:
-    text = sample.messages[-1].text
-    # Two checksums of different kinds, as one number: collisions would have to happen in both.
-    data = text.encode("utf-8", "replace")
-    seen.questions.append(zlib.crc32(data) << 32 | zlib.adler32(data))
-    seen.categories[sample.category] += 1
-    target = sample.target
-    if not target and sample.keywords is None and not sample.metadata and sample.task is None:
-        seen.missing_count += 1
-        _note(seen.missing, sample.id)
-    if sample.choices:
-        _look_at_choices(seen, sample)
-    elif target:
-        if len(seen.answers) < 100_000:
-            seen.answers[zlib.crc32(target.encode("utf-8", "replace"))] += 1
-        if len(target) > 3 and target in text and not sample.fixed:
-            seen.told_count += 1
-            _note(seen.told, sample.id)
+def _read(dataset: Dataset) -> Glance:
+    seen = Glance()
+    for position in range(len(dataset)):
+        seen.add(dataset[position])
+    return seen
 
 
-def _look_at_choices(seen: _Seen, sample: Sample) -> None:
-    choices = sample.choices
-    lengths = [len(choice) for choice in choices]
-    seen.with_choices += 1
-    seen.fixed += sample.fixed
-    seen.chance += 1 / len(choices)
-    seen.places[choices.index(sample.target) if sample.target in choices else -1] += 1
-    longest = max(lengths)
-    seen.longest_right += lengths.count(longest) == 1 and len(sample.target) == longest
-
-
-def _note(noted: list[str], identity: str) -> None:
-    if len(noted) < _SHOWN:
-        noted.append(identity)
-
-
-def _guessers(seen: _Seen) -> dict[str, float]:
+def _guessers(seen: Glance) -> dict[str, float]:
     """What guessing without reading scores."""
-    n = seen.with_choices
+    n = seen.sizes.total()
     if n:
         return {
-            "chance": seen.chance / n,
+            "chance": sum(count / choices for choices, count in seen.sizes.items()) / n,
             "always the same place in the file": max(seen.places.values()) / n,
             "always the longest": seen.longest_right / n,
         }
@@ -115,7 +62,7 @@ def _guessers(seen: _Seen) -> dict[str, float]:
     return {"always the commonest answer": max(seen.answers.values()) / total} if total else {}
 
 
-def _duplicates(seen: _Seen, dataset: Dataset) -> list[Finding]:
+def _duplicates(seen: Glance, dataset: Dataset) -> list[Finding]:
     count, previous = 0, -1
     shown: list[str] = []
     for position in positions_by(seen.questions):
@@ -124,10 +71,11 @@ def _duplicates(seen: _Seen, dataset: Dataset) -> list[Finding]:
             if len(shown) < _SHOWN:
                 shown.append(f"{dataset[previous].id} = {dataset[position].id}")
         previous = position
-    return [Finding(kind="duplicates", message=f"{count:,} questions stand there twice", samples=tuple(shown))] if count else []
+    message = "1 question stands there twice" if count == 1 else f"{count:,} questions stand there twice"
+    return [Finding(kind="duplicates", message=message, samples=tuple(shown))] if count else []
 
 
-def _missing(seen: _Seen) -> list[Finding]:
+def _missing(seen: Glance) -> list[Finding]:
     if not seen.missing_count:
         return []
     return [
@@ -135,23 +83,23 @@ def _missing(seen: _Seen) -> list[Finding]:
     ]
 
 
-def _told(seen: _Seen) -> list[Finding]:
+def _told(seen: Glance) -> list[Finding]:
     if seen.told_count < 0.1 * max(1, seen.answers.total()):
         return []
     message = f"{seen.told_count:,} questions contain their answer"
     return [Finding(kind="answer in the question", message=message, samples=tuple(seen.told))]
 
 
-def _leaks(seen: _Seen) -> list[Finding]:
+def _leaks(seen: Glance) -> list[Finding]:
     """Guessers that do not read and yet do better than chance."""
     found, guessers = [], _guessers(seen)
-    if seen.with_choices >= _LEAST:
+    if seen.sizes.total() >= _LEAST:
         chance = guessers["chance"]
         if guessers["always the longest"] > chance + _LEAK_POINTS:
             share = guessers["always the longest"]
             found.append(Finding(kind="length", message=f"taking the longest choice scores {share:.0%} (chance is {chance:.0%})"))
         # Where the order is ours, a place tells nothing: see benchmark.engine.present.
-        if guessers["always the same place in the file"] > chance + _LEAK_POINTS and seen.fixed:
+        if guessers["always the same place in the file"] > chance + _LEAK_POINTS and seen.in_order:
             share = guessers["always the same place in the file"]
             found.append(Finding(kind="place", message=f"{share:.0%} of the right choices stand in one place"))
     elif seen.answers.total() >= _LEAST and guessers["always the commonest answer"] > _FEW_ANSWERS:
@@ -160,7 +108,7 @@ def _leaks(seen: _Seen) -> list[Finding]:
     return found
 
 
-def _lopsided(seen: _Seen) -> list[Finding]:
+def _lopsided(seen: Glance) -> list[Finding]:
     name, count = seen.categories.most_common(1)[0] if seen.categories else ("", 0)
     total = seen.categories.total()
     if len(seen.categories) < 2 or total < _LEAST or count < _LOPSIDED * total:

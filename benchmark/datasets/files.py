@@ -42,7 +42,7 @@ def load(name: str, *, known: Callable[[], Sequence[str]], source: Source | None
         return IndexedFile(path, reading, name=name, about="a file of yours")
     registered = known()
     close = difflib.get_close_matches(name, registered, n=2)
-    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
     raise DatasetError(f"there is no dataset and no file {name!r}{hint} Registered: {', '.join(registered)}")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from benchmark.core.digest import order_key, positions_by
 from benchmark.core.errors import DatasetError
 from benchmark.core.sample import Sample
+from benchmark.datasets.glance import Glance
 from benchmark.datasets.records import BadRecord, Records, open_records
 
 Row = Mapping[str, Any]
@@ -46,6 +47,7 @@ class IndexedFile:
         self._places = array("Q")
         self.shuffle = array("Q")
         self.categories = array("I")
+        self.glance = Glance()
         self._index()
 
     def __len__(self) -> int:
@@ -76,6 +78,7 @@ class IndexedFile:
                 self.shuffle.append(order_key(sample.id))
                 self.categories.append(numbers.setdefault(sample.category, len(numbers)))
                 scorers |= dict.fromkeys(sample.scorers)
+                self.glance.add(sample)
             digest.update(records.digest.digest())
         if not self._places:
             raise DatasetError(f"{self._files[0].path}: the dataset is empty")

@@ -29,6 +29,10 @@ from benchmark.datasets.indexed import IndexedFile, Row
 from benchmark.datasets.records import BadRecord, is_records, open_records
 
 _LETTER_FORM = "asked for the letter, choices in an order of our own; not comparable with likelihood figures"
+_RAW = {"raw": True}
+"""The text is gone on with as it stands, as lm-eval does, and not put into the turns of a conversation."""
+_PREAMBLE = 6
+"""Questions that lm-eval puts before every one of TruthfulQA."""
 _GSM8K_STOPS = ("Question:", "</s>", "<|im_end|>")
 _COT_STOPS = ("Q:", "</s>", "<|im_end|>")
 _BBH_STOPS = ("</s>", "Q:", "\n\n")
@@ -68,6 +72,9 @@ def _files(home: _Home, source: Source) -> _Files:
         return _Files(asked=[path], shots=[p for p in beside if p != path], folder=path.parent)
     if not path.is_dir():
         raise DatasetError(f"--data {source.path}: there is no such file or folder")
+    if home.config and (path / home.config).is_dir():
+        # A copy of all that the hub has: each of its parts is a folder.
+        path = path / home.config
     asked = _of_split(path, home.split, home) or sorted(p for p in path.iterdir() if is_records(p))
     if not asked:
         raise DatasetError(f"--data {source.path}: holds no file of samples")
@@ -241,6 +248,7 @@ def _mmlu_file(path: Path, files: _Files, source: Source) -> IndexedFile:
             choices=tuple(ascii_uppercase[:4]),
             targets=(ascii_uppercase[gold],),
             scorers=("likelihood",),
+            metadata=_RAW,
             fixed=True,
         )
 
@@ -337,6 +345,7 @@ def arc(variant: str = "", source: Source | None = None) -> IndexedFile:
             choices=_distinct(choices),
             targets=(_distinct(choices)[gold],),
             scorers=scorers,
+            metadata=_RAW if source.likelihood else {},
             fixed=source.likelihood,
         )
 
@@ -383,6 +392,7 @@ def hellaswag(variant: str = "", source: Source | None = None) -> IndexedFile:
             targets=(_distinct(endings)[gold],),
             scorers=scorers,
             category=str(row.get("activity_label", "")),
+            metadata=_RAW if source.likelihood else {},
             fixed=source.likelihood,
         )
 
@@ -414,12 +424,16 @@ def _six_lines_as_rows(path: Path) -> Path:
     return Path(made.name)
 
 
+_BEGUN = re.compile(r"""(?:(?<=[.!?] )|(?<=[.!?]["')] ))[a-z][^.!?]*$""")
+
+
 def _hellaswag_row(row: Row) -> tuple[str, tuple[str, ...], int]:
     endings = _need(row, "endings")
     if isinstance(endings, str) or len(endings) != 4:
         raise ValueError(f"field 'endings' must list four texts, not {endings!r}")
     if "query" in row:
-        context = str(row["query"])
+        # The last sentence is only begun; what it begins with is a capital, in the hub's form too.
+        context = _BEGUN.sub(lambda begun: begun[0].capitalize(), str(row["query"]))
     else:
         context = f"{_need(row, 'activity_label')}: {_need(row, 'ctx_a')} {str(_need(row, 'ctx_b')).capitalize()}"
     return _cleaned(context), tuple(_cleaned(str(ending)) for ending in endings), int(_need(row, "label"))
@@ -440,6 +454,15 @@ def truthfulqa(variant: str = "", source: Source | None = None) -> IndexedFile:
     source = source or Source()
     make = {"mc1": _truthful_mc, "mc2": _truthful_mc, "generation": _truthful_generation}.get(variant, _truthful_binary)
     return make(variant, source)
+
+
+def _preceded(count: int) -> str:
+    """How many worked questions come first, and what that means for a comparison."""
+    if count == _PREAMBLE:
+        return f"{count} questions before it"
+    return (
+        f"but {count} questions before it, not {_PREAMBLE} (preamble.txt beside the rows): not comparable with lm-eval's figures"
+    )
 
 
 def _truthful_files(source: Source, config: str, *names: str) -> _Files:
@@ -474,7 +497,7 @@ def _truthful_binary(variant: str, source: Source) -> IndexedFile:
 
 def _truthful_mc(variant: str, source: Source) -> IndexedFile:
     files = _truthful_files(source, "multiple_choice", "mc_task.json", "v1/mc_task.json")
-    preamble, count = _worked(files, source, "preamble.txt", usual=6)
+    preamble, count = _worked(files, source, "preamble.txt", usual=_PREAMBLE)
 
     def read(row: Row, number: int) -> Sample:
         choices, true = _truthful_choices(_need(row, f"{variant}_targets"), variant)
@@ -487,12 +510,13 @@ def _truthful_mc(variant: str, source: Source) -> IndexedFile:
             choices=choices,
             targets=true,
             scorers=(scorer,),
+            metadata=_RAW if source.likelihood else {},
             fixed=source.likelihood,
         )
 
     if variant == "mc2" and not source.likelihood:
         raise DatasetError("truthfulqa:mc2 is the probability of the true answers: say --likelihood, or ask truthfulqa:mc1")
-    form = f"lm-eval truthfulqa_{variant}, {count} questions before it" if source.likelihood else _LETTER_FORM
+    form = f"lm-eval truthfulqa_{variant}, {_preceded(count)}" if source.likelihood else _LETTER_FORM
     name = f"truthfulqa:{variant}"
     return _dataset(name, files, read, about="one true answer among false ones", form=form, public_since=2021, shots=preamble)
 
@@ -513,7 +537,7 @@ def _truthful_choices(targets: Any, variant: str) -> tuple[tuple[str, ...], tupl
 
 def _truthful_generation(variant: str, source: Source) -> IndexedFile:
     files = _truthful_files(source, "generation", "TruthfulQA.csv", "v1/TruthfulQA.csv")
-    preamble, count = _worked(files, source, "preamble.txt", usual=6)
+    preamble, count = _worked(files, source, "preamble.txt", usual=_PREAMBLE)
 
     def read(row: Row, number: int) -> Sample:
         true = _ended(_need(row, "Correct Answers", "correct_answers"))
@@ -530,7 +554,7 @@ def _truthful_generation(variant: str, source: Source) -> IndexedFile:
             fixed=True,
         )
 
-    form = f"lm-eval truthfulqa_gen 3.0, {count} questions before it, BLEU nearer to a true answer ranks"
+    form = f"lm-eval truthfulqa_gen 3.0, {_preceded(count)}; BLEU nearer to a true answer ranks"
     name = "truthfulqa:generation"
     return _dataset(name, files, read, about="the same in free text", form=form, public_since=2021, shots=preamble)
 

@@ -102,7 +102,9 @@ class Caller:
                 meter.first_token_s = reply.first_token_seconds
         return reply
 
-    async def weigh(self, model: str, messages: Sequence[Message], continuation: str, meter: Meter) -> Likelihood:
+    async def weigh(
+        self, model: str, messages: Sequence[Message], continuation: str, meter: Meter, *, raw: bool = False
+    ) -> Likelihood:
         """How likely a continuation is to the model; only some providers can tell."""
         weighing = getattr(self.provider, "likelihood", None)
         if weighing is None:
@@ -111,7 +113,8 @@ class Caller:
         meter.attempts += 1
         started = self.clock.monotonic()
         try:
-            found: Likelihood = await self.deadlines.within(self.request_timeout_s, weighing(model, messages, continuation))
+            asked = weighing(model, messages, continuation, raw=raw)
+            found: Likelihood = await self.deadlines.within(self.request_timeout_s, asked)
         except TimeoutError:
             message = f"no answer within {self.request_timeout_s:g} s"
             raise ProviderError(message, kind=FailureKind.TIMEOUT) from None

@@ -74,9 +74,13 @@ class TrialContext:
         """Count what a call consumed."""
         self.usage = usage if self.usage is None else self.usage + usage
 
-    async def likelihood(self, messages: Sequence[Message], continuation: str) -> Likelihood:
+    async def likelihood(self, messages: Sequence[Message], continuation: str, *, raw: bool = False) -> Likelihood:
         """Have the trial's model weigh a continuation."""
-        return await self._caller.weigh(self._trial.model.name, messages, continuation, self.meter)
+        found = await self._caller.weigh(self._trial.model.name, messages, continuation, self.meter, raw=raw)
+        self.cached = False
+        usage = Usage(input_tokens=found.prompt_tokens, output_tokens=len(found.tokens))
+        self.add_usage(_priced(usage, self._trial.model))
+        return found
 
     async def judge(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:
         """Call the judge. Its fault is nobody's answer: it makes the trial fail, never a score."""

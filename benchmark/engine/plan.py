@@ -19,6 +19,7 @@ from benchmark.core.run import Protocol, RunSpec, Source
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Trial, trial_id
 from benchmark.engine.budget import refuse_unpriced
+from benchmark.engine.fitness import refuse_unfit
 from benchmark.engine.present import PLAIN, check_prompting, present, template_digest
 from benchmark.registry import did_you_mean, load_dataset, make_agent, make_scorer
 
@@ -91,7 +92,18 @@ def make_plan(spec: RunSpec) -> Plan:
     order = order[: spec.limit]
     if not order:
         raise UsageError(f"--shots {len(shots)} leaves no sample to ask: the dataset has {len(dataset)}")
-    return Plan(spec=spec, dataset=dataset, order=order, protocol=_protocol(spec, dataset, shots), shots=tuple(shots))
+    plan = Plan(spec=spec, dataset=dataset, order=order, protocol=_protocol(spec, dataset, shots), shots=tuple(shots))
+    _refuse_unfit(plan)
+    return plan
+
+
+def _refuse_unfit(plan: Plan) -> None:
+    """Scorers chosen for samples that have not got what they judge by are refused before anything is asked."""
+    spec = plan.spec
+    first = list(islice(plan.trials(spec.models[0]), len(spec.agents))) if spec.scorers and spec.models else []
+    for trial in first:
+        for name in spec.scorers:
+            refuse_unfit(name, make_scorer(name), trial)
 
 
 def _shots(spec: RunSpec, dataset: Dataset) -> list[Sample]:

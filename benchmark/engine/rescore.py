@@ -11,6 +11,7 @@ from benchmark.core.protocols import Scorer
 from benchmark.core.trial import Outcome, Output, Score, Trial
 from benchmark.core.work import Finished, Gateway, Verdict, Workspace
 from benchmark.engine.context import run_code
+from benchmark.engine.fitness import refuse_unfit
 from benchmark.registry import make_scorer
 
 _SCORED = (Outcome.ANSWERED, Outcome.CUT_OFF)
@@ -31,7 +32,12 @@ class Judge:
         """Every scorer's word; none on an outcome that has no score."""
         if output.outcome not in _SCORED:
             return {}
-        return {name: await self._scorer(name).score(trial.sample, output, _Nobody(name)) for name in self.names(trial)}
+        return {name: await self._score(name, trial, output) for name in self.names(trial)}
+
+    async def _score(self, name: str, trial: Trial, output: Output) -> Score:
+        scorer = self._scorer(name)
+        refuse_unfit(name, scorer, trial)
+        return await scorer.score(trial.sample, output, _Nobody(name))
 
     def versions(self, names: Sequence[str]) -> tuple[str, ...]:
         """Scorers with their versions, as a protocol lists them."""
@@ -64,7 +70,7 @@ class _Nobody:
     async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Reply:
         self._refuse("to ask a model")
 
-    async def likelihood(self, messages: Sequence[Message], continuation: str) -> Likelihood:
+    async def likelihood(self, messages: Sequence[Message], continuation: str, *, raw: bool = False) -> Likelihood:
         self._refuse("to ask a model")
 
     async def judge(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:

@@ -45,7 +45,7 @@ class Baseline:
             text = request.options[-1] if request.options else "yes"
         return Reply(text=text, usage=Usage(), model=request.model)
 
-    async def likelihood(self, model: str, messages: Sequence[Message], continuation: str) -> Likelihood:
+    async def likelihood(self, model: str, messages: Sequence[Message], continuation: str, *, raw: bool = False) -> Likelihood:
         """Weigh without reading: `random` by chance, the others all alike, of which the first counts."""
         chance = order_key("random", *(message.text for message in messages), continuation) / 2**64 if model == "random" else 0.5
         return Likelihood(tokens=(0,), logprobs=(-1.0 - chance,))

@@ -87,18 +87,17 @@ class LlamaCpp:
                 raise
             raise ProviderError(f"the model's process ended with code {code}", kind=FailureKind.NOT_FOUND) from error
 
-    async def likelihood(self, model: str, messages: Sequence[Message], continuation: str) -> Likelihood:
-        """How likely the model finds a continuation as its answer to the messages.
+    async def likelihood(self, model: str, messages: Sequence[Message], continuation: str, *, raw: bool = False) -> Likelihood:
+        """How likely the model finds a continuation as its answer to the messages, or `raw` of their bare text.
 
         The server gives log-probabilities of generated tokens only, so the continuation is generated: a grammar of
         token ids allows just these. (A grammar of text would let it spell the words in other tokens.)
         """
         server = self._servers[model]
-        turns = [{"role": message.role, "content": message.text} for message in messages]
-        prompt = msgspec.json.decode(await server.post("/apply-template", {"messages": turns}), type=_Prompt).prompt
+        prompt = "\n\n".join(message.text for message in messages) if raw else await _templated(server, messages)
         before, wanted = await _tokens(server, prompt, special=True), await _tokens(server, continuation, special=False)
         if not wanted:
-            return Likelihood(tokens=(), logprobs=())
+            return Likelihood(tokens=(), logprobs=(), prompt_tokens=len(before))
         body = {"prompt": before, "n_predict": len(wanted), "n_probs": 1, "temperature": 0, "grammar": _only(wanted)}
         try:
             made = msgspec.json.decode(await server.post("/completion", body), type=_Completion).completion_probabilities
@@ -107,7 +106,7 @@ class LlamaCpp:
             raise ProviderError(f"the likelihood of {continuation!r} cannot be told", kind=FailureKind.BAD_REQUEST) from error
         if [token.id for token in made] != wanted:
             raise ProviderError(f"the likelihood of {continuation!r} cannot be told", kind=FailureKind.BAD_REQUEST)
-        return Likelihood(tokens=tuple(wanted), logprobs=tuple(token.logprob for token in made))
+        return Likelihood(tokens=tuple(wanted), logprobs=tuple(token.logprob for token in made), prompt_tokens=len(before))
 
     async def list_models(self) -> Sequence[str]:
         """The embedded model, where its package is installed."""
@@ -146,6 +145,12 @@ class _Token(msgspec.Struct):
 
 class _Completion(msgspec.Struct):
     completion_probabilities: list[_Token] = []
+
+
+async def _templated(server: _Server, messages: Sequence[Message]) -> str:
+    """The messages as the model was taught to read them."""
+    turns = [{"role": message.role, "content": message.text} for message in messages]
+    return msgspec.json.decode(await server.post("/apply-template", {"messages": turns}), type=_Prompt).prompt
 
 
 async def _tokens(server: _Server, text: str, *, special: bool) -> list[int]:

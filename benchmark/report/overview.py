@@ -52,6 +52,7 @@ def overview(reader: StoreReader, summary: Summary, batch: BatchSummary | None) 
         "caveats": [f"{said[:1].upper()}{said[1:]}".removesuffix(".") + "." for said in caveats(summary)],
         "table": _table(summary),
         "accounts": [account(model) for model in ordered(summary)],
+        "by_scorer": _by_scorer(summary),
         "repeats": _repeats(summary),
         "charts": _charts(summary, found),
         "heat": _heat(summary),
@@ -145,6 +146,13 @@ def account(model: ModelSummary) -> dict[str, Any]:
         "tokens": f"{model.input_tokens:,} / {model.output_tokens:,}",
         "speed": f"{model.latency.tokens_per_s:.0f}" if model.latency and model.latency.tokens_per_s else "–",
     }
+
+
+def _by_scorer(summary: Summary) -> dict[str, Any] | None:
+    """What every scorer says of every model, where several judged; the first is the one that ranks."""
+    names = list(dict.fromkeys(name for model in summary.models for name in model.by_scorer))
+    rows = [(m.label, [f"{m.by_scorer[name]:.3f}" if name in m.by_scorer else "–" for name in names]) for m in ordered(summary)]
+    return {"names": names, "rows": rows} if names else None
 
 
 def _repeats(summary: Summary) -> dict[str, Any] | None:
@@ -316,6 +324,7 @@ def _made(summary: Summary) -> list[tuple[str, str]]:
         ("Dataset digest", protocol.dataset_digest),
         ("Prompt template digest", protocol.template_digest),
         ("Scorers", ", ".join(protocol.scorers)),
+        ("Protocol", protocol.form),
         ("Agents", ", ".join(protocol.agents)),
         *_asked_how(protocol),
         ("Limit", "all samples" if protocol.limit is None else f"{protocol.limit:,}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from benchmark.core.run import scorer_name
 from benchmark.store.reader import StoreReader
 
 _WORST = 5
@@ -21,18 +22,47 @@ class WrongSample:
 
 
 def worst_samples(reader: StoreReader, label: str, limit: int = _WORST) -> list[WrongSample]:
-    """A few samples the model did not get right, those of its weakest categories first."""
+    """A few samples the model did not get right, those of its weakest categories first, and among them the worst."""
     rows = reader.rows(
         "WITH own AS (SELECT t.rowid AS place, t.* FROM trials t JOIN models m ON m.model = t.model"
         " WHERE superseded = 0 AND m.label = ? AND t.outcome <> 'failed'),"
         " kinds AS (SELECT category, avg(coalesce(score, 0)) AS mean FROM own GROUP BY category)"
         " SELECT own.sample, s.prompt, s.target, coalesce(own.answer, own.text, ''), own.outcome FROM own"
         " JOIN kinds ON kinds.category = own.category JOIN samples s ON s.asked = own.asked"
-        " WHERE coalesce(own.score, 0) < 1 ORDER BY kinds.mean, own.place LIMIT ?",
+        " WHERE coalesce(own.score, 0) < 1 ORDER BY kinds.mean, coalesce(own.score, 0), own.place LIMIT ?",
         label,
         limit,
     )
     return [WrongSample(sample=r[0], prompt=r[1], expected=r[2], answer=r[3], outcome=r[4]) for r in rows]
+
+
+_BY_SCORER = """
+    WITH own AS (SELECT model, agent, sample, scores FROM trials WHERE superseded = 0 AND outcome <> 'failed'),
+    judged AS (
+        SELECT model, agent, key AS scorer, sample, json_extract(value, '$.value') AS score FROM own, json_each(own.scores)
+    ),
+    scorers AS (SELECT DISTINCT model, agent, scorer FROM judged),
+    silent AS (SELECT model, agent, scorer, sample, 0.0 FROM own JOIN scorers USING (model, agent) WHERE scores IS NULL),
+    counted AS (SELECT * FROM judged UNION ALL SELECT * FROM silent),
+    means AS (SELECT model, agent, scorer, avg(score) AS mean FROM counted GROUP BY model, agent, scorer, sample)
+    SELECT model, agent, scorer, avg(mean) FROM means GROUP BY model, agent, scorer
+"""
+
+
+def means_by_scorer(reader: StoreReader) -> dict[tuple[int, str], dict[str, float]]:
+    """By model and agent, the mean by each scorer, those that rank first; empty where only one judged.
+
+    It is the mean that ranks: repeats of a sample are averaged first, and an outcome without a score counts 0.
+    """
+    # All trials of a run were judged by as many scorers: one tells whether the others need to be looked at.
+    one = next(reader.rows("SELECT scores FROM trials WHERE superseded = 0 AND score IS NOT NULL LIMIT 1"), None)
+    if one is None or one[0] is None:
+        return {}
+    place = {scorer_name(versioned): number for number, versioned in enumerate(reader.info.protocol.scorers)}
+    found: dict[tuple[int, str], dict[str, float]] = {}
+    for model, agent, scorer, mean in sorted(reader.rows(_BY_SCORER), key=lambda row: (place.get(row[2], len(place)), row[2])):
+        found.setdefault((model, agent), {})[scorer] = mean
+    return {entrant: means for entrant, means in found.items() if len(means) > 1}
 
 
 def scores_by_sample(reader: StoreReader, label: str, agent: str) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import Any
 from benchmark.core.model import ModelRef
 from benchmark.core.run import RunInfo
 from benchmark.report.ranking import Comparison, Ranking, rank
+from benchmark.report.samples import means_by_scorer
 from benchmark.report.tally import SampleNumbers, Tally, tally_trials
 from benchmark.stats.family import pareto_front
 from benchmark.stats.intervals import percentiles
@@ -79,6 +80,8 @@ class ModelSummary:
     """From 1; None when not ranked."""
     ranks: tuple[int, int] | None = None
     """The best and worst rank the corrected tests leave possible."""
+    by_scorer: Mapping[str, float] = field(default_factory=dict)
+    """The same mean by every scorer that judged; empty where there was only the one that ranks."""
     pass_at: Mapping[int, float] = field(default_factory=dict)
     """By k, the chance that one of k answers is right; only with repeats."""
     pass_all: Mapping[int, float] = field(default_factory=dict)
@@ -228,13 +231,14 @@ def _entrants(
     info = reader.info
     agents = list(dict.fromkeys([*info.protocol.agents, *(agent for _, agent in tallies)]))
     rows = dict(reader.rows("SELECT label, model FROM models"))
-    ends = _ends(reader)
+    ends, means = _ends(reader), means_by_scorer(reader)
     found = []
     for model in info.models:
         for agent in agents:
             tally = tallies.get((rows[model.label], agent))
             made = _model_summary(info, model, agent, tally, numbers, several=len(agents))
-            found.append((replace(made, **ends.get(rows[model.label], {})), tally))
+            by_scorer = means.get((rows[model.label], agent), {})
+            found.append((replace(made, by_scorer=by_scorer, **ends.get(rows[model.label], {})), tally))
     return found
 
 

@@ -35,6 +35,11 @@ def score(model: ModelSummary, *, wide: bool) -> str:
     return f"{model.score:.2f}{interval}{n}"
 
 
+def by_scorer(model: ModelSummary) -> str:
+    """The score by every scorer that judged, the one that ranks first."""
+    return ", ".join(f"{name} {mean:.2f}" for name, mean in model.by_scorer.items())
+
+
 def cost(model: ModelSummary) -> str:
     """Dollars, or at least so many; a local model costs none, and an unknown price is not none."""
     if model.model.local:

@@ -174,6 +174,7 @@ def _model_data(model: ModelSummary) -> dict[str, Any]:
         "interval_method": model.interval_method,
         "samples": model.samples,
         "score_failures_wrong": model.score_failures_wrong,
+        "by_scorer": dict(model.by_scorer),
         "common_score": model.common_score,
         "tier": model.tier,
         "ranks": model.ranks,

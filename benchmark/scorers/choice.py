@@ -7,6 +7,7 @@ from collections import deque
 from string import ascii_uppercase
 from typing import ClassVar
 
+from benchmark.core.errors import FailureKind, ProviderError
 from benchmark.core.protocols import Context
 from benchmark.core.sample import Sample
 from benchmark.core.text import answer_text, clauses, denied, says, words
@@ -37,9 +38,14 @@ class Choice:
     """Right when the last answer the model stated is the right choice: its letter, or its words."""
 
     version: ClassVar[int] = 2
+    needs: ClassVar[tuple[str, ...]] = ("choices",)
 
     async def score(self, sample: Sample, output: Output, context: Context) -> Score:
         """Compare the choice found with the right one."""
+        if sample.target not in sample.choices:
+            raise ProviderError(
+                f"the target {sample.target!r} of {sample.id!r} is none of its choices", kind=FailureKind.VERIFIER
+            )
         expected = sample.choices.index(sample.target)
         because = f"expected {_named(sample, expected)}"
         if output.outcome is Outcome.CUT_OFF:

@@ -21,6 +21,7 @@ class Code:
     """Right when the first Python block of the answer (or the answer itself) passes the sample's tests in the sandbox."""
 
     version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("test",)
 
     async def score(self, sample: Sample, output: Output, context: Context) -> Score:
         """Put the program and its tests together and run them."""

@@ -25,6 +25,7 @@ class IfEval:
     """All instructions followed, `ifeval:strict` or `:loose`, or their share, `:instructions` or `:instructions-loose`."""
 
     version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("instructions",)
 
     def __init__(self, rule: str = "strict") -> None:
         if rule not in _RULES:

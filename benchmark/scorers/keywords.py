@@ -15,6 +15,7 @@ class Keywords:
     """Right when an accepted keyword is said and no rejected one is; denying a keyword is not saying it."""
 
     version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("keywords", "targets")
 
     async def score(self, sample: Sample, output: Output, context: Context) -> Score:
         """Look for the sample's keywords as whole words."""

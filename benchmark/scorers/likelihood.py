@@ -26,6 +26,8 @@ class Likelihood:
     """By the sum of log-probabilities, or per character (`:norm`), per byte (`:bytes`), or the mass on true answers (`:mass`)."""
 
     version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("choices",)
+    needs_agent: ClassVar[str] = "likelihood"
 
     def __init__(self, rule: str = "sum") -> None:
         if rule not in _RULES:
@@ -39,7 +41,9 @@ class Likelihood:
             return Score.of(False, answer=None, because="no likelihoods: this scorer needs --likelihood")
         if self._rule == "mass":
             value = _mass(weighed.logprobs, sample)
-            return Score(value=value, answer=f"{value:.4f}", because="share of the probability that is on true answers")
+            return Score(
+                value=value, answer=f"{value:.4f} on true answers", because="share of the probability that is on true answers"
+            )
         weights = [
             logprob / _length(choice, self._rule) for logprob, choice in zip(weighed.logprobs, sample.choices, strict=True)
         ]

@@ -17,6 +17,7 @@ class Match:
     """Right when the last answer stated is the target: alone, or as the start or end of what is said."""
 
     version: ClassVar[int] = 2
+    needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     async def score(self, sample: Sample, output: Output, context: Context) -> Score:
         """Compare the stated answer with each accepted one."""

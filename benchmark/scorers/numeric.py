@@ -23,6 +23,7 @@ class Numeric:
     """Right when the last number stated equals the target to five significant digits."""
 
     version: ClassVar[int] = 2
+    needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     async def score(self, sample: Sample, output: Output, context: Context) -> Score:
         """Compare the number found with each accepted one."""

@@ -23,6 +23,7 @@ class Bleu:
     """BLEU of the answer against its targets, from 0 to 1, as sacrebleu computes it with the `intl` tokens."""
 
     version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     def __init__(self) -> None:
         self._bleu = bleu()
@@ -36,6 +37,7 @@ class Rouge:
     """ROUGE F of the answer against its targets, from 0 to 1: `rouge:rouge1`, `rouge:rouge2`, `rouge:rougeLsum` (the default)."""
 
     version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     def __init__(self, kind: str = "rougeLsum") -> None:
         if kind not in _ROUGES:
@@ -51,6 +53,7 @@ class Truthful:
     """TruthfulQA's generation: nearer to a true answer than to a false one? `truthful:bleu_acc`, `truthful:rouge1_diff` …."""
 
     version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("false",)
 
     def __init__(self, figure: str = "bleu_acc") -> None:
         measure, _, kind = figure.partition("_")

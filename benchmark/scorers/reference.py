@@ -26,6 +26,7 @@ class Gsm8k:
     """GSM8K as lm-eval scores it: `gsm8k:strict` (the default), `gsm8k:flexible`, `gsm8k:cot`. Strings are compared."""
 
     version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     def __init__(self, rule: str = "strict") -> None:
         if rule not in ("strict", "flexible", "cot"):
@@ -59,6 +60,7 @@ class Bbh:
     """BBH as lm-eval scores it: what follows the first "the answer is ", to the character."""
 
     version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     async def score(self, sample: Sample, output: Output, context: Context) -> Score:
         """Extract and compare."""

@@ -19,6 +19,7 @@ class Exact:
     """Right when the answer is the target, character for character; white space around it does not count."""
 
     version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     async def score(self, sample: Sample, output: Output, context: Context) -> Score:
         """Compare with each accepted answer."""
@@ -31,6 +32,7 @@ class Includes:
     """Right when the answer contains the target, in capitals or not."""
 
     version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     async def score(self, sample: Sample, output: Output, context: Context) -> Score:
         """Look for each accepted answer."""
@@ -43,6 +45,7 @@ class Regex:
     """`regex:PATTERN` takes the last match as the answer; `regex` alone is right when a target matches as a pattern."""
 
     version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     def __init__(self, pattern: str = "") -> None:
         self._pattern = compiled(pattern) if pattern else None
@@ -73,6 +76,7 @@ class F1:
     """How many words the answer and the target share, from 0 to 1; order, capitals and articles do not count."""
 
     version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     async def score(self, sample: Sample, output: Output, context: Context) -> Score:
         """The best agreement with any accepted answer."""

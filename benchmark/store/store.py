@@ -20,6 +20,7 @@ from benchmark.core.redact import Redactor
 from benchmark.core.run import RunInfo
 from benchmark.core.trial import Outcome, Output, Score, Trial
 from benchmark.store.folder import DATABASE, check_writable, is_network_file_system, owned
+from benchmark.store.kept import kept_trials
 from benchmark.store.rows import safe
 from benchmark.store.schema import APPLICATION_ID, complete, migrate, put_off
 from benchmark.store.writer import Writer
@@ -32,6 +33,9 @@ _RESTING_TRIES, _RESTING_WAIT_S = 40, 0.05
 
 _UNKNOWN = "outcome = 'failed' AND input_tokens IS NULL AND failure_kind IN ('overloaded', 'transient', 'timeout', 'malformed')"
 """Failed attempts that may have been paid for; a refused request costs nothing."""
+
+_JUDGED_AS = "CASE WHEN failure_kind = 'unchecked' AND text IS NOT NULL THEN 'answered' ELSE outcome END"
+"""The outcome of a trial that is judged anew: an answer that nobody had judged yet is an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +124,15 @@ class Store:
     def outputs(self, trials: Sequence[Trial]) -> dict[str, Output]:
         """What was answered in these trials, by trial; those that failed or were not asked are missing."""
         places = ", ".join("?" * len(trials))
-        query = f"SELECT id, text, outcome FROM trials WHERE superseded = 0 AND outcome <> 'failed' AND id IN ({places})"
+        query = (
+            f"SELECT id, text, {_JUDGED_AS} FROM trials WHERE superseded = 0 AND {_JUDGED_AS} <> 'failed' AND id IN ({places})"
+        )
         found = self._connection.execute(query, [trial.id for trial in trials])
         return {row[0]: Output(text=row[1] or "", outcome=Outcome(row[2])) for row in found}
+
+    def trials(self, model: ModelRef) -> Iterator[Trial]:
+        """The trials of a model as the store knows them, for a run whose questions it alone has."""
+        return kept_trials(self._connection, model, self._models[model.label], self.info.protocol.scorers)
 
     def rescore(self, judged: Sequence[tuple[Trial, Mapping[str, Score]]]) -> None:
         """Put new scores beside the old ones; the first of the new ones is the one that ranks from now on."""
@@ -130,7 +140,8 @@ class Store:
             kept = {**self._scores(trial), **scores}
             primary = next(iter(scores.values()))
             self._connection.execute(
-                "UPDATE trials SET score = ?, answer = ?, because = ?, scores = ? WHERE id = ? AND superseded = 0",
+                f"UPDATE trials SET score = ?, answer = ?, because = ?, scores = ?, outcome = {_JUDGED_AS},"
+                " failure_kind = NULL, failure = NULL WHERE id = ? AND superseded = 0",
                 (primary.value, safe(primary.answer), safe(primary.because), msgspec.json.encode(kept).decode(), trial.id),
             )
 
@@ -142,7 +153,8 @@ class Store:
             return msgspec.json.decode(kept, type=dict[str, Score])
         if value is None:
             return {}
-        return {trial.sample.scorers[0]: Score(value=value, answer=answer, because=because or "")}
+        chosen = self.info.protocol.chosen_scorers or trial.sample.scorers
+        return {chosen[0]: Score(value=value, answer=answer, because=because or "")}
 
     def judged_by(self, scorers: tuple[str, ...]) -> None:
         """Note in the protocol by which scorers the results now stand."""

@@ -162,6 +162,40 @@ def test_score_judges_kept_answers_anew_and_asks_nothing(tmp_path: Path, questio
     assert (report["models"][0]["score"], report["protocol"]["scorers"]) == (before[1], ["match/2"])
 
 
+def test_score_knows_the_words_a_run_was_asked_with(tmp_path: Path, questions: Path) -> None:
+    """A system prompt, worked examples and a scorer of the user's choice belong to the run: its answers are found."""
+    folder, shown, code = ask(tmp_path, "r", "scripted/good.json", "--system", "Be brief.", "--shots", "2", "--scorer", "numeric")
+    assert code == 0, shown
+    done = run("score", "r", cwd=tmp_path)
+    assert f"{COUNT - 2} answers judged by the dataset's own scorers" in done.stdout
+    model = json.loads((folder / "comparison_report.json").read_text())["models"][0]
+    assert model["by_scorer"] == {"match": model["score"], "numeric": pytest.approx(0)}
+    assert model["score"] > 0.7
+
+
+def test_every_scorer_is_reported_and_the_first_ranks(tmp_path: Path, questions: Path) -> None:
+    """An answer that is none counts as wrong by every scorer, as it does in the score."""
+    script = {"answers": [{"when": "w00!", "text": "w00"}, {"when": "w01!", "text": "It is w01"}], "default": ""}
+    (tmp_path / "good.json").write_text(json.dumps(script))
+    folder, shown, _ = ask(tmp_path, "r", "scripted/good.json", "--scorer", "includes", "--scorer", "exact")
+    model = json.loads((folder / "comparison_report.json").read_text())["models"][0]
+    assert model["empty"] == COUNT - 2
+    assert model["by_scorer"] == pytest.approx({"includes": 2 / COUNT, "exact": 1 / COUNT})
+    assert model["score"] == pytest.approx(2 / COUNT)
+    assert "By scorer" in shown
+    assert "includes ranks; the others are shown beside it" in (folder / "comparison_report.html").read_text()
+
+
+@pytest.mark.parametrize(("scorer", "words"), [("choice", "judges by choices"), ("likelihood", "judges by likelihoods")])
+def test_a_scorer_without_what_it_judges_by_is_refused_before_anything_is_asked(
+    tmp_path: Path, questions: Path, scorer: str, words: str
+) -> None:
+    folder, shown, code = ask(tmp_path, "r", "scripted/good.json", "--scorer", scorer)
+    assert code == 1
+    assert words in shown
+    assert not (folder / "run.sqlite").exists()
+
+
 def test_score_refuses_a_dataset_that_has_changed_and_an_unknown_scorer(tmp_path: Path, questions: Path) -> None:
     ask(tmp_path, "r", "scripted/good.json")
     assert (

@@ -57,12 +57,13 @@ def test_the_command_says_what_it_found_and_how_many(tmp_path):
     done = run("audit", "q.jsonl", cwd=tmp_path)
     assert done.returncode == 3
     assert "31 samples" in done.stdout
-    assert "1 questions stand there twice (0 = again)" in done.stdout + done.stderr
+    assert "1 question stands there twice (0 = again)" in done.stdout + done.stderr
     assert run("audit", "warmup", cwd=tmp_path).returncode == 0
     assert run("audit", "nothing.jsonl", cwd=tmp_path).returncode == 1
 
 
 def test_fifty_thousand_samples_are_looked_over_in_little_time_and_memory(tmp_path):
+    """A file is read once: what an audit needs is noticed while it is loaded."""
     with (tmp_path / "q.jsonl").open("w") as file:
         for i in range(50_000):
             file.write(json.dumps({"id": i, "input": f"Question {i}? " + "x" * 100, "target": f"a{i}"}) + "\n")
@@ -71,17 +72,36 @@ import resource, sys, time
 from benchmark.registry import audit_dataset, load_dataset
 memory = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 audit_dataset(load_dataset("warmup"))
+before = memory()
 dataset = load_dataset(sys.argv[1])
-before, began = memory(), time.process_time()
-for i in range(len(dataset)):
-    dataset[i]
-read, began = time.process_time() - began, time.process_time()
+began = time.process_time()
 assert not audit_dataset(dataset).findings
-print(time.process_time() - began - read, memory() - before)
+print(time.process_time() - began, memory() - before)
 """
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "q.jsonl")], capture_output=True, text=True, check=True, timeout=120
     )
     seconds, kilobytes = map(float, done.stdout.split())
-    assert seconds / 50_000 < 30e-6
+    assert seconds / 50_000 < 5e-6
     assert kilobytes < 12_000
+
+
+class Unnoticed:
+    """A dataset of somebody else's, which took notice of nothing."""
+
+    def __init__(self, inner):
+        self._inner = inner
+
+    def __len__(self):
+        return len(self._inner)
+
+    def __getitem__(self, position):
+        return self._inner[position]
+
+
+def test_what_is_noticed_while_loading_is_what_a_second_look_finds(tmp_path):
+    rows = [*free(30), {"id": "x", "input": "Question 3? It is answer 3.", "target": "answer 3"}]
+    rows += [{"id": f"c{i}", "input": f"Pick {i}", "choices": ["aa", "b", "c"][: 2 + i % 2], "target": 0} for i in range(25)]
+    dataset = written(tmp_path / "q.jsonl", rows)
+    assert audit_dataset(dataset) == audit_dataset(Unnoticed(dataset))
+    assert kinds(dataset) == {"length"}

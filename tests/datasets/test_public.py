@@ -135,7 +135,8 @@ def test_hellaswag_is_read_from_its_text_form():
     assert len(hellaswag) == 10_042
     assert total(hellaswag, "choice", letter, limit=2000) == 2000
     by_likelihood = public("hellaswag", likelihood=True)[0]
-    assert by_likelihood.prompt.startswith("Roof shingle removal: A man")
+    assert by_likelihood.prompt == "Roof shingle removal: A man is sitting on a roof. He"
+    assert by_likelihood.metadata == {"raw": True}
     assert by_likelihood.scorers == ("likelihood:norm", "likelihood")
 
 

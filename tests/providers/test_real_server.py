@@ -107,6 +107,18 @@ async def test_likelihood_is_what_forcing_token_by_token_gives(embedded: LlamaCp
     assert found.total < 0
 
 
+async def test_the_likelihood_of_raw_text_knows_no_turns(embedded: LlamaCpp) -> None:
+    """The first token is as likely as in a completion of the bare text, and what was read is counted."""
+    text = "The capital of France is"
+    found = await embedded.likelihood(EMBEDDED, (user(text),), " Paris", raw=True)
+    server = embedded._servers[EMBEDDED]
+    body = {"prompt": text, "n_predict": 1, "n_probs": 50, "temperature": 0}
+    likely = json.loads(await server.post("/completion", body))["completion_probabilities"][0]["top_logprobs"]
+    assert {entry["id"]: entry["logprob"] for entry in likely}[found.tokens[0]] == pytest.approx(found.logprobs[0], abs=1e-4)
+    assert found.prompt_tokens == 5
+    assert (await embedded.likelihood(EMBEDDED, (user(text),), " Paris")).prompt_tokens > 5
+
+
 async def test_likelihood_that_cannot_be_told_is_an_error_and_no_number(embedded: LlamaCpp) -> None:
     """The server's grammar loses its way in letters of several tokens; a wrong number would be worse than none."""
     with pytest.raises(ProviderError, match="cannot be told"):

@@ -1,0 +1,54 @@
+"""What was asked in a run, read back from its store alone."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from string import ascii_uppercase
+from typing import Any
+
+import msgspec
+
+from benchmark.core.message import user
+from benchmark.core.model import ModelRef
+from benchmark.core.run import scorer_name
+from benchmark.core.sample import Sample
+from benchmark.core.trial import Trial
+
+# In the order they lie: the scores of rows already read may be changed meanwhile without any row coming twice.
+_QUERY = (
+    "SELECT t.id, t.asked, t.agent, t.repeat, s.sample, s.category, s.grouped, s.prompt, s.target, s.choices, s.metadata"
+    " FROM trials t CROSS JOIN samples s ON s.asked = t.asked WHERE t.superseded = 0 AND t.model = ? ORDER BY t.rowid"
+)
+
+
+def kept_trials(connection: sqlite3.Connection, model: ModelRef, number: int, scorers: tuple[str, ...]) -> Iterator[Trial]:
+    """The trials of a model, each with its sample as far as the store has it: prompt, targets, choices and metadata."""
+    names = tuple(scorer_name(versioned) for versioned in scorers)
+    for identity, asked, agent, repeat, *sample in connection.execute(_QUERY, (number,)):
+        yield Trial(sample=_sample(sample, names), model=model, agent=agent, repeat=repeat, asked=asked, id=identity)
+
+
+def _sample(row: list[Any], scorers: tuple[str, ...]) -> Sample:
+    identity, category, group, prompt, target, listed, told = row
+    choices = tuple(msgspec.json.decode(listed) or ())
+    metadata = msgspec.json.decode(told) or {}
+    return Sample(
+        id=identity,
+        messages=(user(prompt),),
+        targets=_spelled_out(tuple(metadata.get("targets") or (target,)), choices),
+        choices=choices,
+        category=category,
+        group=group,
+        scorers=scorers,
+        metadata=metadata,
+        fixed=True,
+    )
+
+
+def _spelled_out(targets: tuple[str, ...], choices: tuple[str, ...]) -> tuple[str, ...]:
+    """The targets; where they are letters of choices, the choices first."""
+    letters = dict(zip(ascii_uppercase, choices, strict=False))
+    if not choices or set(targets) & set(choices) or not set(targets) <= set(letters):
+        return targets
+    return (*(letters[target] for target in targets), *targets)
