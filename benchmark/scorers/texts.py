@@ -29,16 +29,18 @@ class Exact:
 
 
 class Includes:
-    """Right when the answer contains the target, in capitals or not."""
+    """Right when the answer contains the target, in capitals or not; white space around the target does not count."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     async def score(self, sample: Sample, output: Output, context: Context) -> Score:
         """Look for each accepted answer."""
-        said = answer_text(output.text).casefold()
-        found = next((target for target in sample.targets if target.casefold() in said), None)
-        return Score.of(found is not None, answer=found, because=f"expected to contain {sample.target!r}")
+        said = answer_text(output.text).strip()
+        folded = said.casefold()
+        found = next((target.strip() for target in sample.targets if target.strip().casefold() in folded), None)
+        because = f"expected to contain {sample.target!r}"
+        return Score.of(found is not None, answer=said[:200] or None if found is None else found, because=because)
 
 
 class Regex:

@@ -23,6 +23,8 @@ from benchmark.scorers.reference import cleaned, extracted
         ("includes", "It is PARIS, of course", ("Paris",), 1),
         ("includes", "It is Rome", ("Paris", "Rome"), 1),
         ("includes", "It is Bern", ("Paris", "Rome"), 0),
+        ("includes", "Yes", (" Yes ",), 1),
+        ("includes", "", ("Yes",), 0),
         ("regex", "call 555-0199", (r"\d{3}-\d{4}",), 1),
         ("regex", "call me", (r"\d{3}-\d{4}",), 0),
         ("regex:Answer: (\\w+)", "Answer: a\nAnswer: b", ("b",), 1),
