@@ -283,13 +283,14 @@ def _ref(entry: _Model, place: str) -> ModelRef:
         hint = did_you_mean(entry.provider, names("providers"))
         raise ConfigError(f"{place}: models.provider: there is no provider {entry.provider!r}{hint}")
     price = entry.price
-    base = make_ref(entry.provider, entry.model or entry.name) if entry.provider != "openai-api" else _compatible(entry)
+    url, name = _expanded(entry.base_url, place), entry.model or entry.name
+    base = make_ref(entry.provider, name, url) if entry.provider != "openai-api" else _compatible(entry)
     return replace(
         base,
         label=entry.name,
         display_name=entry.display_name,
         settings=entry.settings,
-        base_url=_expanded(entry.base_url, place) or base.base_url,
+        base_url=url or base.base_url,
         key_variable=_variable(entry.api_key, place) or base.key_variable,
         context_window=entry.context_window,
         price=Price(input_usd=price.input, output_usd=price.output, cached_usd=price.cached) if price else None,

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from benchmark.core.model import ModelRef, Price
 
-_PROVIDERS = {"openai": "openai", "anthropic": "anthropic", "google": "google"}
+_PROVIDERS = {"openai": "openai", "openai-responses": "openai", "anthropic": "anthropic", "google": "google"}
 """Our providers with a price list, by the name it has there."""
+_CHARGED_APART = "deep-research"
+"""Models of this kind search as they see fit, and each search is charged on top of the tokens."""
 _SAMPLE_TOKENS = 1000
 """Few enough for the first tier of prices that grow with the length of the prompt."""
 
@@ -18,6 +20,8 @@ def with_price(model: ModelRef) -> ModelRef:
     A local model has none. The list holds at the provider's own address: what another server charges we cannot know.
     """
     if model.price is not None or model.local or model.base_url or model.provider not in _PROVIDERS:
+        return model
+    if _CHARGED_APART in model.name:
         return model
     return replace(model, price=_listed(model.provider, model.name))
 

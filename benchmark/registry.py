@@ -25,6 +25,7 @@ from benchmark.core.run import Source
 PLUGINS: Mapping[str, Mapping[str, str]] = {
     "providers": {
         "openai": "benchmark.providers.openai:OpenAI",
+        "openai-responses": "benchmark.providers.openai:Responses",
         "openai-api": "benchmark.providers.openai:Compatible",
         "anthropic": "benchmark.providers.anthropic:Anthropic",
         "google": "benchmark.providers.google:Google",
@@ -88,6 +89,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
 
 DEFAULT_MODELS: Mapping[str, str] = {
     "openai": "gpt-4o-mini",
+    "openai-responses": "gpt-4o-mini",
     "anthropic": "claude-3-5-haiku-latest",
     "google": "gemini-1.5-flash",
     "llama_cpp": "smollm2-135m",
@@ -99,6 +101,7 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "openai": (
         *("gpt-5", "gpt-5-mini", "gpt-5-nano", "gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano", "gpt-4o", "gpt-4o-mini"),
         *("gpt-4-turbo", "gpt-4", "gpt-3.5-turbo", "o1", "o3", "o3-mini", "o4-mini"),
+        *("gpt-5-pro", "gpt-5-codex", "o1-pro", "o3-pro"),
     ),
     "anthropic": (
         *("claude-opus-4-1", "claude-opus-4-0", "claude-sonnet-4-5", "claude-sonnet-4-0", "claude-haiku-4-5"),
@@ -125,6 +128,20 @@ ALIASES: Mapping[str, str] = {
     "gemini-pro": "google/gemini-1.5-pro",
     "gpt-4-turbo-preview": "openai/gpt-4-turbo",
 }
+
+HOUSES: Mapping[str, str] = {"openai-responses": "openai"}
+"""Providers that are another door to the house of another: the same models, prices and interests."""
+
+_RESPONSES_ONLY = re.compile(
+    r"""(?:o\d+|gpt-[\d.]+)-pro(?:-\d{4}-\d\d-\d\d)?
+    | .*\bcodex\b.*
+    | .*-deep-research(?:-\d{4}-\d\d-\d\d)?
+    | computer-use-preview.*
+    | gpt-.*\b(?:cyber|daybreak|rosalind)\b.*
+    """,
+    re.VERBOSE,
+)
+"""Models that OpenAI serves behind its responses and not behind its chat completions."""
 
 SETTINGS = (
     *("temperature", "top_p", "top_k", "min_p", "max_tokens", "stop", "seed", "frequency_penalty", "presence_penalty"),
@@ -309,7 +326,7 @@ class Catalog:
         if provider == "ollama":
             name = next((tag for tag in self.detected if tag.removesuffix(":latest") == name), name)
             return replace(self._ollama(name), verified=name in self.detected)
-        known = SHIPPED.get(provider, ())
+        known = SHIPPED.get(house_of(provider), ())
         if provider == "baseline" and name not in known:
             raise UnknownModel(f"there is no baseline {name!r}; there are {', '.join(known)}")
         return replace(make_ref(provider, name), verified=name in known)
@@ -319,20 +336,34 @@ class Catalog:
         return replace(make_ref("ollama", tag), weights_digest=self.detected.get(tag, ""))
 
 
-def make_ref(provider: str, name: str) -> ModelRef:
-    """A model of a provider, with its address and key variable taken from the environment."""
+def house_of(provider: str) -> str:
+    """The provider whose models these are, by whichever door one goes in."""
+    return HOUSES.get(provider, provider)
+
+
+def make_ref(provider: str, name: str, base_url: str = "") -> ModelRef:
+    """A model of a provider, with its key variable and, unless it is given, its address taken from the environment."""
     served_by = provider_class(provider)
     if provider == "openai-api":
         return _compatible_ref(name)
+    base_url = base_url or next((os.environ[v] for v in served_by.url_variables if os.environ.get(v)), "")
     return ModelRef(
-        provider=provider,
+        provider=_door(provider, name, base_url),
         name=name,
         label=f"{provider}/{name}",
-        base_url=next((os.environ[v] for v in served_by.url_variables if os.environ.get(v)), ""),
+        base_url=base_url,
         key_variable=next((v for v in served_by.key_variables if os.environ.get(v)), _first(served_by.key_variables)),
         local=served_by.local,
         reference=served_by.reference,
     )
+
+
+def _door(provider: str, name: str, base_url: str) -> str:
+    """The provider that reaches a model: at OpenAI's own address some are behind another door than the rest."""
+    if provider != "openai" or not _RESPONSES_ONLY.fullmatch(name):
+        return provider
+    own = cast(Any, provider_class(provider)).default_url
+    return "openai-responses" if base_url.rstrip("/") in ("", own) else provider
 
 
 def _compatible_ref(name: str) -> ModelRef:

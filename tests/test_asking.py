@@ -101,6 +101,15 @@ def test_a_judge_that_is_down_makes_failures_and_no_scores(folder):
     assert "judge" in done.stdout
 
 
+def test_a_house_does_not_judge_its_own(folder):
+    """By whichever of its doors a model is reached."""
+    for judge, judged in (("openai/gpt-5-codex", "openai/gpt-5"), ("openai-responses/gpt-5", "openai/gpt-5")):
+        line = ("--model", judged, "--judge", judge, "--dataset", "exam.jsonl", *FIELDS, "--scorer", "judge")
+        done = run("run", *line, cwd=folder, OPENAI_API_KEY="k")
+        assert done.returncode == 1
+        assert "would judge itself" in done.stderr or "a model of the same provider" in done.stderr
+
+
 def test_a_contestant_does_not_judge_itself(folder):
     done = asked(folder, "--scorer", "judge", "--judge", "scripted/right.json", code=1)
     assert "would judge itself" in done.stderr

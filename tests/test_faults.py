@@ -38,10 +38,11 @@ from benchmark.providers.anthropic import Anthropic
 from benchmark.providers.google import Google
 from benchmark.providers.http import HttpProvider
 from benchmark.providers.ollama import Ollama
-from benchmark.providers.openai import OpenAI
+from benchmark.providers.openai import OpenAI, Responses
 
 PROVIDERS: Mapping[str, tuple[type[HttpProvider], str]] = {
     "chat": (OpenAI, "OPENAI_API_KEY"),
+    "responses": (Responses, "OPENAI_API_KEY"),
     "messages": (Anthropic, "ANTHROPIC_API_KEY"),
     "gemini": (Google, "GOOGLE_API_KEY"),
     "ollama": (Ollama, ""),

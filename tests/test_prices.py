@@ -13,7 +13,13 @@ def priced(provider: str, name: str, **more: object) -> Price | None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "name"), [("openai", "gpt-4o-mini"), ("anthropic", "claude-3-opus-20240229"), ("google", "gemini-1.5-flash")]
+    ("provider", "name"),
+    [
+        ("openai", "gpt-4o-mini"),
+        ("openai-responses", "gpt-5-codex"),
+        ("anthropic", "claude-3-opus-20240229"),
+        ("google", "gemini-1.5-flash"),
+    ],
 )
 def test_listed_models_have_a_price(provider: str, name: str) -> None:
     price = priced(provider, name)
@@ -24,6 +30,7 @@ def test_listed_models_have_a_price(provider: str, name: str) -> None:
 def test_what_is_not_known_is_unknown_and_never_nothing() -> None:
     assert priced("openai", "nobody-knows") is None
     assert priced("openai", "gpt-4o-mini", base_url="http://127.0.0.1:9/v1") is None
+    assert priced("openai-responses", "o3-deep-research") is None  # its searches are charged on top
     assert priced("ollama", "gpt-4o-mini", local=True) is None
 
 

@@ -26,6 +26,7 @@ SHARE = 0.3
 MAX_ATTEMPTS = 10
 PROVIDERS = {
     "chat": ("openai", "OPENAI_API_KEY"),
+    "responses": ("openai-responses", "OPENAI_API_KEY"),
     "messages": ("anthropic", "ANTHROPIC_API_KEY"),
     "gemini": ("google", "GOOGLE_API_KEY"),
     "ollama": ("ollama", ""),

@@ -96,13 +96,15 @@ def _embedded() -> Finding:
 
 
 def _keys() -> Iterator[Finding]:
+    sharing: dict[tuple[str, ...], list[str]] = {}
     for name in names("providers"):
-        variables = provider_class(name).key_variables
+        sharing.setdefault(provider_class(name).key_variables, []).append(name)
+    for variables, providers in sharing.items():
         found = next((v for v in variables if os.environ.get(v)), None)
         if found:
-            yield Finding("✓", f"{name}: {found} is set")
+            yield Finding("✓", f"{', '.join(providers)}: {found} is set")
         elif variables:
-            yield Finding("–", f"{name}: no key", f"export {variables[0]}=…  (or put it into a .env file here)")
+            yield Finding("–", f"{', '.join(providers)}: no key", f"export {variables[0]}=…  (or put it into a .env file here)")
 
 
 def _ollama() -> Finding:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from benchmark.core.message import Reply
 from benchmark.core.model import Request
@@ -15,6 +17,10 @@ from benchmark.wire import chat, responses
 from benchmark.wire.faults import malformed
 
 _VERBATIM: dict[str, tuple[str, Wire]] = {"chat": ("/chat/completions", chat), "responses": ("/responses", responses)}
+_UNSTREAMED = re.compile(r"o1-pro\b")
+"""Models that refuse to be asked for a stream; who listens gets their answer whole."""
+_SEARCHES = "deep-research"
+"""Models of this kind refuse to be asked without a source to search in."""
 
 
 class OpenAI(HttpProvider):
@@ -62,6 +68,29 @@ class OpenAI(HttpProvider):
             return [model["id"] for model in msgspec.json.decode(data)["data"]]
         except (msgspec.DecodeError, KeyError, TypeError):
             raise malformed("is not a list of models", data) from None
+
+
+class Responses(OpenAI):
+    """Models behind OpenAI's responses: any that speaks them, and some that speak nothing else."""
+
+    name: ClassVar[str] = "openai-responses"
+    unsupported: ClassVar[frozenset[str]] = responses.UNSUPPORTED
+
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
+        """Ask for one response."""
+        if request.stream and _UNSTREAMED.match(request.model):
+            request = replace(request, stream=False, verbatim=None)
+        if request.verbatim is not None and request.verbatim.dialect == "responses":
+            return await self.pass_on("/responses", responses, request, listener)
+        body = responses.encode(request)
+        if _SEARCHES in request.model:
+            body["tools"] = [*body.get("tools", ()), {"type": "web_search_preview"}]
+        return await self.ask("/responses", body, responses, request, listener)
+
+    @classmethod
+    def dialects(cls, base_url: str) -> frozenset[str]:
+        """What is taken as it is."""
+        return frozenset({"responses"})
 
 
 class Compatible(OpenAI):

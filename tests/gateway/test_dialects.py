@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from support.agent_model import DONE, USAGE
 from support.clients import CLIENTS, FINISH
-from support.gateways import PROVIDERS, url_of
-
-OWN = {"openai": "chat", "anthropic": "messages", "google": "gemini", "ollama": "ollama"}
+from support.gateways import OWN, PROVIDERS, url_of
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
@@ -38,7 +36,7 @@ async def test_a_conversation_with_tools_keeps_everything(dialect, provider, str
 @pytest.mark.parametrize("verbatim", [True, False])
 async def test_the_same_dialect_translated_says_the_same_as_passed_on(verbatim, opened):
     """A provider whose answers come from a recording has no bytes to pass on: nothing is lost by that."""
-    for provider, dialect in (("openai", "chat"), ("anthropic", "messages"), ("google", "gemini")):
+    for provider, dialect in ((name, OWN[name]) for name in PROVIDERS if name != "ollama"):
         gateway = await opened(provider, verbatim=verbatim)
         for streamed in (False, True):
             client = CLIENTS[dialect](url_of(gateway), gateway.key, streamed=streamed)

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import ClientSession
 from support.agent_model import DONE
 from support.clients import CLIENTS
-from support.gateways import url_of
+from support.gateways import OWN, url_of
 
 PATHS = {
     "chat": ("/v1/chat/completions", {"stream": True, "messages": [{"role": "user", "content": "hi"}]}),
@@ -17,7 +17,6 @@ PATHS = {
     "messages": ("/v1/messages", {"stream": True, "max_tokens": 99, "messages": [{"role": "user", "content": "hi"}]}),
     "gemini": ("/v1beta/models/x:streamGenerateContent?alt=sse", {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}),
 }
-OWN = {"openai": "chat", "anthropic": "messages", "google": "gemini", "ollama": "ollama"}
 
 
 def ask(session, gateway, dialect, **more):

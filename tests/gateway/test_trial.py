@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from support.agent_model import DONE, KEY, USAGE, AgentModel
+from support.gateways import OWN, PROVIDERS
 
 from benchmark.core.errors import FailureKind
 from benchmark.core.events import ModelFinished, ModelState, TrialFinished
@@ -24,11 +25,9 @@ WHOLE, STREAMED = "support.chat_agent:ChatAgent", "support.chat_agent:StreamingA
 
 
 def reference(model: AgentModel, name: str, provider: str = "openai", **more) -> ModelRef:
-    urls = {"openai": f"{model.url}/v1", "anthropic": model.url, "google": model.url, "ollama": model.url}
-    variable = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GOOGLE_API_KEY"}.get(provider, "")
-    return ModelRef(
-        provider=provider, name=name, label=f"{provider}/{name}", base_url=urls[provider], key_variable=variable, **more
-    )
+    variable = {"anthropic": "ANTHROPIC_API_KEY", "google": "GOOGLE_API_KEY", "ollama": ""}.get(provider, "OPENAI_API_KEY")
+    url = model.url + PROVIDERS[provider][1]
+    return ModelRef(provider=provider, name=name, label=f"{provider}/{name}", base_url=url, key_variable=variable, **more)
 
 
 def task(**limits) -> Task:
@@ -62,7 +61,7 @@ async def one(model: AgentModel, name: str, agent: str = WHOLE, *, tmp_path, pro
     return (await results(trial(reference(model, name, provider), agent, **(limits or {})), tmp_path=tmp_path, **spec))[0]
 
 
-@pytest.mark.parametrize("provider", ["openai", "anthropic", "google", "ollama"])
+@pytest.mark.parametrize("provider", PROVIDERS)
 async def test_an_agent_repairs_a_file_by_any_provider(model, provider, tmp_path):
     """One agent that speaks chat works with models of every provider, and everything it did is counted."""
     result = await one(model, "shell", tmp_path=tmp_path, provider=provider)
@@ -74,9 +73,7 @@ async def test_an_agent_repairs_a_file_by_any_provider(model, provider, tmp_path
     assert result.output.usage.input_tokens == 3 * USAGE.input_tokens
     assert result.output.usage.output_tokens == 3 * USAGE.output_tokens
     assert result.output.text.strip() == DONE
-    assert {asked.dialect for asked in model.ledger} == {
-        {"openai": "chat", "anthropic": "messages", "google": "gemini"}.get(provider, provider)
-    }
+    assert {asked.dialect for asked in model.ledger} == {OWN[provider]}
 
 
 async def test_streams_side_calls_and_first_tokens_are_told(model, tmp_path):

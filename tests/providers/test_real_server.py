@@ -12,9 +12,8 @@ from benchmark.core.message import Finish, Message, Reply, system, user
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.protocols import Endpoint
 from benchmark.providers.anthropic import Anthropic
-from benchmark.providers.http import HttpProvider
 from benchmark.providers.llama_cpp import EMBEDDED, LlamaCpp
-from benchmark.wire import responses
+from benchmark.providers.openai import Responses
 
 pytestmark = pytest.mark.needs("embedded")
 QUESTION = (system("You are brief."), user("What is the capital of France?"))
@@ -72,18 +71,9 @@ async def test_messages_whole_and_streamed(embedded: LlamaCpp) -> None:
 
 async def test_responses_whole_and_streamed(embedded: LlamaCpp) -> None:
     url, key = _endpoint(embedded)
-
-    class Responses(HttpProvider):
-        def headers(self) -> dict[str, str]:
-            return {"Authorization": f"Bearer {key}"}
-
-    provider = Responses(Endpoint(base_url=url, api_key=key))
+    provider = Responses(Endpoint(base_url=f"{url}/v1", api_key=key))
     try:
-        got = [
-            await provider.ask("/v1/responses", responses.encode(_request(stream=stream)), responses, _request(stream=stream))
-            for stream in (False, True)
-        ]
-        _check(*got)
+        _check(await provider.generate(_request(stream=False)), await provider.generate(_request(stream=True)))
     finally:
         await provider.close()
 

@@ -1,6 +1,6 @@
 """A model server that misbehaves as told, down to the bytes on the socket, and keeps its own ledger of what it did.
 
-It speaks the four dialects, streamed or not. What the n-th request of a prompt gets is the prompt's script: a list of
+It speaks the five dialects, streamed or not. What the n-th request of a prompt gets is the prompt's script: a list of
 the names in FAULTS (or "fine"), of which the last goes on for ever, or a function of what was asked and its number.
 """
 
@@ -21,9 +21,15 @@ from types import ModuleType
 from typing import Any
 
 from benchmark.core.message import Finish, Reply, StreamEnd, StreamEvent, TextDelta, Usage
-from benchmark.wire import chat, gemini, messages, ollama, sse
+from benchmark.wire import chat, gemini, messages, ollama, responses, sse
 
-WIRES: dict[str, ModuleType] = {"chat": chat, "messages": messages, "gemini": gemini, "ollama": ollama}
+WIRES: dict[str, ModuleType] = {
+    "chat": chat,
+    "responses": responses,
+    "messages": messages,
+    "gemini": gemini,
+    "ollama": ollama,
+}
 DIALECTS = tuple(WIRES)
 KEYS = {
     "OPENAI_API_KEY": "canary-7f3a91c2-of-openai",
@@ -370,7 +376,7 @@ async def _binary(exchange: Exchange) -> None:
 
 @_fault("no choices")
 async def _no_choices(exchange: Exchange) -> None:
-    emptied = {"choices": [], "content": [], "candidates": []}
+    emptied = {"choices": [], "content": [], "candidates": [], "output": []}
     if exchange.asked.streamed or exchange.asked.dialect == "ollama":
         return await exchange.answer(exchange.payloads(""))
     body = json.loads(exchange.payloads("")[0])
@@ -382,7 +388,7 @@ async def _no_text(exchange: Exchange) -> None:
     await exchange.answer(exchange.payloads(""))
 
 
-@_fault("content filter", dialects=("chat", "messages", "gemini"))
+@_fault("content filter", dialects=("chat", "responses", "messages", "gemini"))
 async def _filter(exchange: Exchange) -> None:
     await exchange.answer(exchange.payloads("", Finish.FILTERED))
 
@@ -392,12 +398,15 @@ async def _blocked(exchange: Exchange) -> None:
     await exchange.answer([b'{"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}'])
 
 
-@_fault("refusal", dialects=("chat", "messages"))
+@_fault("refusal", dialects=("chat", "responses", "messages"))
 async def _refusal(exchange: Exchange) -> None:
     payloads = exchange.payloads(REFUSAL, Finish.REFUSED)
     if exchange.asked.streamed and exchange.asked.dialect == "chat":
         said = json.dumps({"choices": [{"index": 0, "delta": {"refusal": REFUSAL}, "finish_reason": None}]}).encode()
         payloads = [said, b'{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}', *payloads[-2:]]
+    elif exchange.asked.streamed and exchange.asked.dialect == "responses":
+        said = json.dumps({"type": "response.refusal.delta", "output_index": 0, "delta": REFUSAL}).encode()
+        payloads = [said, *exchange.payloads("")[-1:]]
     await exchange.answer(payloads)
 
 
@@ -429,16 +438,24 @@ async def _no_usage(exchange: Exchange) -> None:
     await exchange.answer([p if p == b"[DONE]" else json.dumps(_without_counts(json.loads(p))).encode() for p in payloads])
 
 
+async def _broken_off(exchange: Exchange, status: int) -> None:
+    """An error where an answer was begun."""
+    error = exchange.error(status, _word(exchange, status))
+    if not exchange.asked.streamed:
+        return await exchange.answer([error])
+    if exchange.asked.dialect == "responses":
+        error = json.dumps({**json.loads(error)["error"], "type": "error", "param": None}).encode()
+    return await exchange.answer([*exchange.payloads()[:2], error])
+
+
 @_fault("error after 200: overloaded")
 async def _overloaded(exchange: Exchange) -> None:
-    error = exchange.error(503, _word(exchange, 503))
-    await exchange.answer([*exchange.payloads()[:2], error] if exchange.asked.streamed else [error])
+    await _broken_off(exchange, 503)
 
 
 @_fault("error after 200: rate limit")
 async def _limited(exchange: Exchange) -> None:
-    error = exchange.error(429, _word(exchange, 429))
-    await exchange.answer([*exchange.payloads()[:2], error] if exchange.asked.streamed else [error])
+    await _broken_off(exchange, 429)
 
 
 @_fault("gzip bomb")
@@ -514,7 +531,7 @@ async def _bytes(exchange: Exchange) -> None:
     await exchange.chunk(b"")
 
 
-@_fault("the key as an answer", dialects=("chat", "messages", "gemini"))
+@_fault("the key as an answer", dialects=("chat", "responses", "messages", "gemini"))
 async def _key(exchange: Exchange) -> None:
     """Some gateways answer with what they were sent."""
     await exchange.answer([payload.replace(b"@@@", exchange.asked.key.encode()) for payload in exchange.payloads("I got @@@")])
@@ -526,7 +543,7 @@ _STREAMED: dict[str, Any] = {"streamed": (True,)}
 @_fault("no terminal marker", **_STREAMED)
 async def _unterminated(exchange: Exchange) -> None:
     payloads = exchange.payloads()
-    ends = {"chat": 3, "messages": 2, "gemini": 1, "ollama": 1}[exchange.asked.dialect]
+    ends = {"chat": 3, "responses": 1, "messages": 2, "gemini": 1, "ollama": 1}[exchange.asked.dialect]
     await exchange.answer(payloads[:-ends])
 
 
@@ -540,7 +557,7 @@ async def _reset_mid_stream(exchange: Exchange) -> None:
 
 @_fault("never-ending stream", **_STREAMED)
 async def _endless(exchange: Exchange) -> None:
-    *_, piece = (p for p in exchange.payloads() if exchange.text[-3:].encode() in p)
+    piece = next(p for p in exchange.payloads() if exchange.text[-3:].encode() in p)
     await exchange.begin()
     while True:
         await exchange.chunk(exchange.framed(piece))
@@ -549,7 +566,7 @@ async def _endless(exchange: Exchange) -> None:
 
 @_fault("drip of chunks", **_STREAMED)
 async def _drip_chunks(exchange: Exchange) -> None:
-    *_, piece = (p for p in exchange.payloads() if exchange.text[-3:].encode() in p)
+    piece = next(p for p in exchange.payloads() if exchange.text[-3:].encode() in p)
     await exchange.begin()
     while True:
         await exchange.chunk(exchange.framed(piece))
@@ -599,7 +616,7 @@ class FaultServer:
 
     def base_url(self, dialect: str) -> str:
         """Where a provider of the dialect finds the server."""
-        return f"{self.url}/v1" if dialect == "chat" else self.url
+        return f"{self.url}/v1" if dialect in ("chat", "responses") else self.url
 
     def account(self, model: str, prompt: str) -> Account:
         """What the server has written down for a prompt."""
@@ -664,6 +681,8 @@ def _read(head: str, body: bytes) -> Asked | None:
     path = head.split(" ")[1]
     if path == "/v1/chat/completions":
         dialect, request = "chat", chat.decode_request(body)
+    elif path == "/v1/responses":
+        dialect, request = "responses", responses.decode_request(body)
     elif path == "/v1/messages":
         dialect, request = "messages", messages.decode_request(body)
     elif path == "/api/chat":

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from benchmark.providers.anthropic import Anthropic
 from benchmark.providers.google import Google
 from benchmark.providers.ollama import Ollama
-from benchmark.providers.openai import OpenAI
+from benchmark.providers.openai import OpenAI, Responses
 
 
 class Asking:
@@ -45,7 +45,15 @@ class Asking:
         return reply
 
 
-PROVIDERS = {"openai": (OpenAI, "/v1"), "anthropic": (Anthropic, ""), "google": (Google, ""), "ollama": (Ollama, "")}
+PROVIDERS = {
+    "openai": (OpenAI, "/v1"),
+    "openai-responses": (Responses, "/v1"),
+    "anthropic": (Anthropic, ""),
+    "google": (Google, ""),
+    "ollama": (Ollama, ""),
+}
+OWN = {"openai": "chat", "openai-responses": "responses", "anthropic": "messages", "google": "gemini", "ollama": "ollama"}
+"""The dialect each speaks."""
 
 
 def url_of(gateway):

@@ -1,4 +1,4 @@
-"""A model server for tests: speaks the four dialects on loopback and keeps its own ledger of what it was asked."""
+"""A model server for tests: speaks the five dialects on loopback and keeps its own ledger of what it was asked."""
 
 from __future__ import annotations
 
@@ -100,6 +100,7 @@ class FakeServer:
         self._done = asyncio.Event()
         app = web.Application(client_max_size=1 << 28)
         app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/v1/responses", self._responses)
         app.router.add_post("/v1/messages", self._messages)
         app.router.add_post("/v1beta/models/{call}", self._gemini)
         app.router.add_post("/api/chat", self._ollama)
@@ -139,6 +140,17 @@ class FakeServer:
             message = {"role": "assistant", "content": text}
             usage = {"prompt_tokens": 11, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
             return {"model": body["model"], "choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
+
+        return await self._answered(asked, reply)
+
+    async def _responses(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        asked = Asked("responses", body["model"], body["input"][-1]["content"], body, dict(request.headers))
+
+        def reply(text: str) -> dict[str, Any]:
+            item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+            usage = {"input_tokens": 11, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 2}}
+            return {"model": body["model"], "status": "completed", "output": [item], "usage": usage}
 
         return await self._answered(asked, reply)
 
