@@ -1,29 +1,34 @@
 """Drives one prompt of an agent that speaks the Agent Client Protocol. Run inside the sandbox, by itself.
 
-    python3 acp_driver.py POLICY AUTH PROMPT -- AGENT…
+    python3 acp_driver.py ANSWERS AUTH PROMPT -- AGENT…
 
-One JSON object per line over the agent's standard input and output. Requests for leave to act are answered by POLICY
-(allow or deny); everything else the agent may do by itself. Prints one JSON object: what it said, what it asked leave for,
-how it stopped. Standard library only: nothing of ours can be imported here.
+One JSON object per line over the agent's standard input and output. Requests for leave to act are answered by ANSWERS:
+a policy (allow or deny), or the address at which a person is asked, who may take their time. Everything else the agent
+may do by itself. Prints one JSON object: what it said, what it asked leave for, how it stopped. Standard library only:
+nothing of ours can be imported here.
 """
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import json
 import subprocess
 import sys
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 _WANTED = {"allow": ("allow_once", "allow_always"), "deny": ("reject_once", "reject_always")}
+_LONGEST_DETAILS = 4_000
 
 
 class Driver:
     """The client's side of one conversation."""
 
-    def __init__(self, policy: str, argv: list[str]) -> None:
-        self.policy = policy
+    def __init__(self, answers: str, argv: list[str]) -> None:
+        self.answers = answers
         self.summary: dict[str, Any] = {"permissions": [], "said": "", "stop": "", "error": ""}
         self._ids = itertools.count(1)
         self._agent = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -96,10 +101,15 @@ class Driver:
 
     def _permit(self, number: Any, params: dict[str, Any]) -> None:
         tool = params.get("toolCall") or {}
-        options = {option["kind"]: option["optionId"] for option in params.get("options", ())}
-        chosen = next((options[kind] for kind in _WANTED[self.policy] if kind in options), None)
-        self.summary["permissions"].append({"title": str(tool.get("title", "")), "kind": str(tool.get("kind", ""))})
-        outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}
+        wanted = {"title": str(tool.get("title") or ""), "kind": str(tool.get("kind") or "")}
+        self.summary["permissions"].append(wanted)
+        options = [option for option in params.get("options") or () if option.get("optionId")]
+        if self.answers in _WANTED:
+            kinds = {option.get("kind"): option["optionId"] for option in options}
+            chosen = next((kinds[kind] for kind in _WANTED[self.answers] if kind in kinds), "")
+        else:
+            chosen = _asked(self.answers, {**wanted, "details": _details(tool), "options": [_named(o) for o in options]})
+        outcome = {"outcome": "selected", "optionId": chosen} if chosen else {"outcome": "cancelled"}
         self.send(id=number, result={"outcome": outcome})
 
     def _answer(self, number: Any, action: Any) -> None:
@@ -107,6 +117,42 @@ class Driver:
             self.send(id=number, result=action())
         except (OSError, ValueError, KeyError) as error:
             self.send(id=number, error={"code": -32603, "message": str(error)})
+
+
+def _asked(address: str, request: dict[str, Any]) -> str:
+    """The option a person takes; none when nobody can be asked."""
+    place = urlsplit(address)
+    connection = HTTPConnection(place.netloc)
+    try:
+        connection.request("POST", f"{place.path}?{place.query}", json.dumps(request), {"Content-Type": "application/json"})
+        return str(json.load(connection.getresponse())["option"])
+    except (OSError, HTTPException, ValueError, KeyError):
+        return ""
+    finally:
+        connection.close()
+
+
+def _named(option: dict[str, Any]) -> dict[str, str]:
+    return {"id": str(option["optionId"]), "name": str(option.get("name") or ""), "kind": str(option.get("kind") or "")}
+
+
+def _details(tool: dict[str, Any]) -> str:
+    """What the tool would do: its arguments, else the text or the change that the agent shows."""
+    given = tool.get("rawInput")
+    if isinstance(given, dict) and given:
+        return "\n".join(f"{name}: {_plain(value)}" for name, value in given.items())[:_LONGEST_DETAILS]
+    return "\n".join(_shown(piece) for piece in tool.get("content") or () if isinstance(piece, dict))[:_LONGEST_DETAILS]
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _shown(piece: dict[str, Any]) -> str:
+    if piece.get("type") != "diff":
+        return str((piece.get("content") or {}).get("text") or "")
+    before, after = (str(piece.get(name) or "").splitlines(keepends=True) for name in ("oldText", "newText"))
+    return "".join(difflib.unified_diff(before, after, str(piece.get("path")), str(piece.get("path"))))
 
 
 def _written(params: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from benchmark.core.errors import AgentError
 from benchmark.core.protocols import Context
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Output
-from benchmark.core.work import Command, Finished, Gateway
+from benchmark.core.work import PERMISSION_PATH, Command, Finished, Gateway
 
 _NO_LIMIT_S = 7 * 86400.0
 """The trial's own deadline ends an agent; this is only for the form."""
@@ -25,6 +25,7 @@ git add -A -f . && git commit -q --allow-empty -m start
 """Agents find their way by git: the workspace is a repository with one commit, and nothing of its past."""
 _LONGEST_WORD = 4_000
 _DRIVER = "acp_driver.py"
+_PERSON = "person"
 QUIET = {"DO_NOT_TRACK": "1", "DISABLE_TELEMETRY": "1", "NO_UPDATE_NOTIFIER": "1", "CI": "1", "NO_COLOR": "1"}
 
 
@@ -89,7 +90,8 @@ class Installed:
         refuse_small_context(self.program, self.min_context, gateway)
         installation = found(self.program, self.install)
         policy = context.permission_policy
-        permissions = f"asked over ACP, answered by the policy {policy!r}" if policy else self.permissions
+        answered = "by a person" if policy == _PERSON else f"by the policy {policy!r}"
+        permissions = f"asked over ACP, answered {answered}" if policy else self.permissions
         context.note("agent", self.program, actor="runner", version=installation.version, permissions=permissions)
         await context.workspace.run(Command(argv=("bash", "-c", _REPOSITORY)))
         asked = self._asked_leave if policy else self._prompted
@@ -108,7 +110,8 @@ class Installed:
         if prepared is None:
             raise AgentError(f"{self.program} cannot ask for leave: it does not speak the Agent Client Protocol")
         driver = Path(__file__).with_name(_DRIVER).read_text(encoding="utf-8")
-        words = ("python3", "-I", f"{home}/{_DRIVER}", policy, self.acp_auth, prompt, "--")
+        answers = f"{gateway.base_url}{PERMISSION_PATH}?key={gateway.key}" if policy == _PERSON else policy
+        words = ("python3", "-I", f"{home}/{_DRIVER}", answers, self.acp_auth, prompt, "--")
         return replace(prepared, argv=(*words, *prepared.argv), files={**prepared.files, _DRIVER: driver})
 
     async def _asked_leave(self, prepared: Prepared, installation: Installation, context: Context) -> str:
@@ -120,7 +123,8 @@ class Installed:
             summary = json.loads(finished.output.strip().splitlines()[-1])
         except (ValueError, IndexError):
             raise AgentError(_how_it_ended(self.program, finished)) from None
-        for request in summary["permissions"]:
+        # What a person was asked is written down already, when it was asked.
+        for request in summary["permissions"] if context.permission_policy != _PERSON else ():
             context.note("permission", f"{request['kind']}: {request['title']}", answer=context.permission_policy)
         if finished.code != 0:
             raise AgentError(f"{self.program} stopped with {summary['stop'] or 'no reason'}: {summary['error'][:600]}")

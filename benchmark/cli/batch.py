@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 import click
@@ -21,7 +23,7 @@ from benchmark.core.errors import UsageError
 from benchmark.core.events import Event, ModelFinished
 from benchmark.core.run import RetryPolicy, RunSpec, WorkSettings
 from benchmark.core.sample import Sample
-from benchmark.core.work import Verdict, WorkOutcome, Workspace
+from benchmark.core.work import PermissionOption, PermissionRequest, Verdict, WorkOutcome, Workspace
 from benchmark.pipeline import Plan, make_plan, read_batch, write_batch_reports
 from benchmark.registry import make_agent, names, spelled_tasks, use_agents
 from benchmark.report.batch import BatchSummary
@@ -33,6 +35,7 @@ from benchmark.store.reader import StoreReader
 if TYPE_CHECKING:
     from rich.table import Table
 
+_LONGEST_DETAILS = 1_500
 _KINDER = {"most_efficient": "fewest prompts", "most_autonomous": "least help"}
 
 
@@ -83,6 +86,8 @@ def _completed(flags: BatchFlags, settings: BatchSettings) -> BatchFlags:
     named = (flags.choice.names_any and not everything) or flags.resume
     if flags.attended and flags.parallel:
         raise UsageError("--attended and --parallel exclude each other: a person answers one model at a time")
+    if flags.ask_permissions == "person" and not flags.attended:
+        raise UsageError("--ask-permissions person needs --attended: somebody must be at this terminal to answer")
     return replace(
         flags,
         all_models=flags.all_models or not named,
@@ -252,7 +257,7 @@ class _Saving:
 
 
 class AtTerminal:
-    """A person at the terminal who helps an agent that got stuck."""
+    """A person at the terminal who helps an agent that got stuck, and gives it leave to act."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -267,6 +272,18 @@ class AtTerminal:
         self._console.line(f"The workspace: {workspace.folder}  (files may be changed by hand now)", style="dim")
         return await asyncio.to_thread(_typed)
 
+    async def permit(self, sample: Sample, request: PermissionRequest) -> PermissionOption | None:
+        """Show what the agent wants to do, and ask which of its options to take."""
+        what = f"{request.kind}: {request.title}" if request.kind else request.title
+        self._console.line(f"\n{sample.id}: the agent asks for leave to act.", style="bold")
+        self._console.line(_cut(what, 300))
+        if request.details.strip():
+            self._console.line(_cut(request.details.strip(), _LONGEST_DETAILS), style="dim")
+        options = request.options[: len(ascii_lowercase)]
+        for number, option in enumerate(options):
+            self._console.line(f"  {number + 1} or {ascii_lowercase[number]}  {_cut(option.name or option.kind, 100)}")
+        return await asyncio.to_thread(_chosen, options, self._console)
+
 
 def _typed() -> str | None:
     """What the person types; an empty line leaves it at that."""
@@ -275,6 +292,28 @@ def _typed() -> str | None:
     except (click.Abort, EOFError):
         return None
     return str(text).strip() or None
+
+
+def _chosen(options: Sequence[PermissionOption], console: Console) -> PermissionOption | None:
+    """The option whose number or letter the person types; an empty line allows, the end of the input refuses."""
+    allowing = next((number for number, option in enumerate(options) if option.allows), None)
+    empty = "refuse" if allowing is None else f"{allowing + 1}, allow"
+    known = {name: option for number, option in enumerate(options) for name in (str(number + 1), ascii_lowercase[number])}
+    while True:
+        try:
+            text = click.prompt(f"Which (empty: {empty}; Ctrl-D: refuse)", default="", show_default=False, err=True)
+        except (click.Abort, EOFError):
+            return None
+        typed = str(text).strip().lower()
+        if not typed:
+            return None if allowing is None else options[allowing]
+        if typed in known:
+            return known[typed]
+        console.line(f"There is no option {typed[:20]!r}: type one of {', '.join(known)}.", style="yellow")
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
 
 
 # --- afterwards -------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from benchmark.cli.choose import Check
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
 
 class Console:
     """Human words on standard output, or on standard error while it carries JSON."""
@@ -41,7 +44,7 @@ class Console:
 
     def line(self, text: str = "", *, style: str = "") -> None:
         """A plain line; nothing in it is mark-up. On a terminal it is wrapped between words, in a file not at all."""
-        self.rich.print(text, style=style or None, markup=False, soft_wrap=not self.is_terminal)
+        self.rich.print(harmless(text), style=style or None, markup=False, soft_wrap=not self.is_terminal)
 
     def warn(self, text: str) -> None:
         """A line on standard error."""
@@ -121,6 +124,11 @@ class Console:
             for model, result in results
         ]
         self.rich.print(Columns(panels, padding=(0, 0)) if len(panels) > 1 else panels[0])
+
+
+def harmless(text: str) -> str:
+    """A text that a terminal only shows: what models, agents and checks say may move the cursor or hide other words."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text.replace("\r\n", "\n"))
 
 
 def counted(n: int, word: str) -> str:

@@ -158,8 +158,9 @@ def work_options(command: Command) -> Command:
         click.option("--attended", is_flag=True, help="Have a person at this terminal help when an agent gets stuck."),
         click.option(
             "--ask-permissions",
-            type=click.Choice(["allow", "deny"]),
-            help="Have agents ask for leave to act, where they can, and answer so; else all leave is given beforehand.",
+            type=click.Choice(["allow", "deny", "person"]),
+            help="Have agents ask for leave to act, where they can, and answer so, or have whoever attends answer; "
+            "else all leave is given beforehand.",
         ),
         click.option("--allow-unsandboxed", is_flag=True, help="Run even where nothing keeps the work apart from the machine."),
         click.option("--verbose", is_flag=True, help="Say every step instead of showing a live view."),

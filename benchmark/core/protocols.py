@@ -11,7 +11,7 @@ from benchmark.core.message import Likelihood, Message, Reply, StreamEvent, Tool
 from benchmark.core.model import ModelRef, Request
 from benchmark.core.sample import Sample
 from benchmark.core.trial import Output, Score
-from benchmark.core.work import Finished, Gateway, Verdict, Workspace
+from benchmark.core.work import Finished, Gateway, PermissionOption, PermissionRequest, Verdict, Workspace
 
 Watcher = Callable[[Event], None]
 """Is told what happened, once it is on disk."""
@@ -117,7 +117,7 @@ class Context(Protocol):
 
     @property
     def permission_policy(self) -> str:
-        """How an agent's requests for leave are answered, allow or deny; empty when all leave is given beforehand."""
+        """How an agent's requests for leave are answered: allow, deny or person; empty when all is given beforehand."""
         ...
 
     async def review(self, said: str) -> str | None:
@@ -142,10 +142,14 @@ class Agent(Protocol):
 
 
 class Attendant(Protocol):
-    """A person who helps an agent that got stuck."""
+    """A person who helps an agent that got stuck, or gives it leave to act."""
 
     async def answer(self, sample: Sample, said: str, verdict: Verdict, workspace: Workspace) -> str | None:
         """What to say to the agent next, or None when it is left at that. The person may change files meanwhile."""
+        ...
+
+    async def permit(self, sample: Sample, request: PermissionRequest) -> PermissionOption | None:
+        """Which of the options the person takes; None when they refuse by taking none."""
         ...
 
 

@@ -63,7 +63,8 @@ class WorkSettings:
     follow_ups: int = 1
     """How often the failing check's output is sent back."""
     ask_permissions: str = ""
-    """allow or deny: agents ask for leave to act, and are answered so; empty: all leave is given beforehand."""
+    """allow or deny: agents ask for leave to act, and are answered so; person: by whoever attends; empty: all leave is
+    given beforehand."""
     allow_unsandboxed: bool = False
 
 

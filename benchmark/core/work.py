@@ -141,6 +141,41 @@ class Gateway(Record, frozen=True, kw_only=True):
     """What the model can take, where known."""
 
 
+PERMISSION_PATH = "/permission"
+"""Where, below a gateway's address, a program that speaks for an agent asks for leave."""
+
+
+class PermissionOption(Record, frozen=True, kw_only=True):
+    """One answer that an agent would understand to its request for leave."""
+
+    id: str
+    name: str = ""
+    kind: str = ""
+    """allow_once, allow_always, reject_once, reject_always."""
+
+    @property
+    def allows(self) -> bool:
+        """Whether the agent may then go on."""
+        return self.kind.startswith("allow")
+
+
+class PermissionRequest(Record, frozen=True, kw_only=True):
+    """What an agent asks leave for, in its own words."""
+
+    title: str = ""
+    kind: str = ""
+    """edit, execute, fetch, …"""
+    details: str = ""
+    """The tool's arguments, or the change it would make."""
+    options: tuple[PermissionOption, ...] = ()
+
+    @property
+    def refusal(self) -> PermissionOption | None:
+        """The option that says no, this time if it can be said so."""
+        refusing = [option for option in self.options if option.kind.startswith("reject")]
+        return min(refusing, key=lambda option: option.kind != "reject_once", default=None)
+
+
 class WorkOutcome(StrEnum):
     """How an attempt at a task ended. A passing check makes it `passed`, however the agent ended."""
 
@@ -175,7 +210,7 @@ class Step(Record, frozen=True, kw_only=True):
     at_s: float
     """Seconds since the attempt began."""
     kind: str
-    """prompt, call, tool, context, check, question, permission, edit, error."""
+    """prompt, call, tool, context, check, question, permission, answer, edit, error."""
     actor: str = ""
     """agent, runner, person, model."""
     text: str = ""
@@ -197,6 +232,8 @@ class Work(Record, frozen=True, kw_only=True):
     follow_ups: int = 0
     questions: int = 0
     permission_requests: int = 0
+    permissions_by_person: int = 0
+    """Of these, requests that a person answered."""
     manual_edits: int = 0
     person_seconds: float = 0.0
     first_try: bool = False
@@ -214,4 +251,4 @@ class Work(Record, frozen=True, kw_only=True):
     @property
     def interventions(self) -> int:
         """How often someone had to help."""
-        return self.follow_ups + self.manual_edits
+        return self.follow_ups + self.manual_edits + self.permissions_by_person

@@ -22,6 +22,7 @@ from benchmark.core.model import ModelRef, Request
 from benchmark.core.protocols import Listener
 from benchmark.core.redact import Redactor
 from benchmark.core.trial import Trial
+from benchmark.core.work import PermissionRequest
 from benchmark.engine.budget import characters
 from benchmark.engine.call import Caller
 from benchmark.engine.context import settings_of
@@ -70,6 +71,10 @@ class Counting(Protocol):
         """Write a step down."""
         ...
 
+    async def permit(self, request: PermissionRequest) -> str:
+        """Have a person answer a request for leave."""
+        ...
+
     def halt(self, reason: BaseException) -> None:
         """Stop the agent."""
         ...
@@ -103,6 +108,10 @@ class OutsideCalls:
     def speaks(self, dialect: str) -> bool:
         """Whether the model's provider takes requests in this dialect as they are."""
         return dialect in self._dialects
+
+    async def permit(self, request: PermissionRequest) -> str:
+        """Which option whoever attends takes."""
+        return await self._context.permit(request)
 
     def probed(self, what: str) -> None:
         """Written down, and not counted."""

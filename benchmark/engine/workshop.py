@@ -11,14 +11,14 @@ from typing import Any
 from msgspec import structs
 
 from benchmark.core.clock import Clock
-from benchmark.core.errors import AgentError, BenchmarkError, FailureKind, OutOfCalls, ProviderError, SandboxError
+from benchmark.core.errors import AgentError, BenchmarkError, FailureKind, OutOfCalls, ProviderError, SandboxError, UsageError
 from benchmark.core.events import Event, TrialStep
 from benchmark.core.message import Message, Reply, Tool
 from benchmark.core.protocols import Agent, Attendant
 from benchmark.core.run import WorkSettings
 from benchmark.core.task import Task
 from benchmark.core.trial import Output, Trial
-from benchmark.core.work import Changes, Gateway, Isolation, Step, Verdict, Work, WorkOutcome, Workspace
+from benchmark.core.work import Changes, Gateway, Isolation, PermissionRequest, Step, Verdict, Work, WorkOutcome, Workspace
 from benchmark.engine.call import Caller
 from benchmark.engine.context import TrialContext
 from benchmark.engine.outside import OutsideCalls, context_of, gateway_name
@@ -77,6 +77,7 @@ class TaskContext(TrialContext):
         self.follow_ups = 0
         self.questions = 0
         self.permission_requests = 0
+        self.permissions_by_person = 0
         self.manual_edits = 0
         self.person_seconds = 0.0
         self.agent_version = ""
@@ -87,6 +88,7 @@ class TaskContext(TrialContext):
         self.gateway_key = "dummy"
         self._worker: asyncio.Task[Any] | None = None
         self._halted: BaseException | None = None
+        self._one_at_a_time = asyncio.Lock()
 
     @property
     def gateway(self) -> Gateway:
@@ -247,6 +249,23 @@ class TaskContext(TrialContext):
             self.note("edit", "files were changed by hand", actor="person")
         return prompt
 
+    async def permit(self, request: PermissionRequest) -> str:
+        """Have whoever attends answer a request for leave: the option taken, empty when the agent offers no refusal."""
+        attendant = self._shop.attendant
+        if attendant is None or self.permission_policy != "person":
+            raise UsageError("nobody is here to be asked for leave")
+        async with self._one_at_a_time:
+            hide, began = self._caller.redact, self._shop.clock.monotonic()
+            options = [hide(option.name) for option in request.options]
+            self.note("permission", f"{request.kind}: {request.title}\n{request.details}".strip(), options=options)
+            with self._aside():
+                chosen = await attendant.permit(self._trial.sample, request) or request.refusal
+            self.person_seconds += self._shop.clock.monotonic() - began
+            self.permissions_by_person += 1
+            said = chosen.name or chosen.kind if chosen else "refused"
+            self.note("answer", said, actor="person", allowed=chosen is not None and chosen.allows)
+        return chosen.id if chosen else ""
+
     async def work(self, agent: Agent) -> BenchmarkError | None:
         """Let the agent work until it is done, its time is over, or it cannot go on; the error says which."""
         self._began = self._shop.clock.monotonic()
@@ -299,6 +318,7 @@ class TaskContext(TrialContext):
             follow_ups=self.follow_ups,
             questions=self.questions,
             permission_requests=self.permission_requests,
+            permissions_by_person=self.permissions_by_person,
             manual_edits=self.manual_edits,
             person_seconds=self.person_seconds,
             first_try=bool(self.first_try) and not self.manual_edits,

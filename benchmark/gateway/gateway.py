@@ -12,12 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 from msgspec.structs import replace
 
-from benchmark.core.errors import BenchmarkError, FailureKind, OutOfCalls, ProviderError
+from benchmark.core.errors import BenchmarkError, FailureKind, OutOfCalls, ProviderError, UsageError
 from benchmark.core.message import Reply, StreamEnd, StreamEvent, ToolCallDelta
 from benchmark.core.model import Request, Verbatim
 from benchmark.core.protocols import Listener
+from benchmark.core.work import PERMISSION_PATH, PermissionRequest
 from benchmark.gateway.dialects import Dialect, Named, Route, encoded, models, routed
 from benchmark.gateway.memory import Memory
 from benchmark.gateway.server import Connection, Exchange
@@ -38,6 +40,10 @@ class Answers(Protocol):
 
     async def answer(self, request: Request, listener: Listener) -> Reply:
         """Answer a call: ProviderError when nobody can, OutOfCalls when no more are allowed."""
+        ...
+
+    async def permit(self, request: PermissionRequest) -> str:
+        """Have a person answer a request for leave: the option taken; UsageError when nobody is there."""
         ...
 
     def probed(self, what: str) -> None:
@@ -97,6 +103,9 @@ class Gateway:
         if exchange.method == "POST" and route.action == "generate":
             await self._generate(exchange, route, answers)
             return
+        if exchange.method == "POST" and exchange.path == PERMISSION_PATH:
+            await self._permit(exchange, route, answers)
+            return
         answers.probed(f"{exchange.method} {exchange.path}")
         if exchange.method == "POST" and route.action == "count":
             exchange.reply(200, encoded(route.dialect.count(len(exchange.body) // _BYTES_PER_TOKEN)))
@@ -106,6 +115,16 @@ class Gateway:
             exchange.reply(200, b'{"status": "ok"}')
         else:
             exchange.reply(404, encoded(route.dialect.error(f"there is no {exchange.method} {exchange.path} here", 404)))
+
+    async def _permit(self, exchange: Exchange, route: Route, answers: Answers) -> None:
+        """A program that speaks for an agent asks leave for it, and waits as long as a person takes."""
+        try:
+            request = msgspec.json.decode(exchange.body, type=PermissionRequest)
+            exchange.reply(200, encoded({"option": await answers.permit(request)}))
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            exchange.reply(400, encoded(route.dialect.error(f"no request for leave: {error}")))
+        except UsageError as error:
+            exchange.reply(404, encoded(route.dialect.error(str(error), 404)))
 
     async def _generate(self, exchange: Exchange, route: Route, answers: Answers) -> None:
         verbatim = answers.speaks(route.dialect.name)

@@ -213,3 +213,21 @@ async def test_googles_streams_without_events_are_a_list(opened):
         status, _, answer = await peer.receive()
     assert status == 200
     assert json.loads(answer)[0]["candidates"][0]["content"]["parts"][0]["text"] == DONE
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"title": "Edit", "options": [{"id": "yes", "kind": "allow_once"}]}, 200, '{"option":"yes"}'),
+        ({"title": "Edit"}, 404, "nobody is here"),
+        ({"title": 3}, 400, "no request for leave"),
+        ([], 400, "no request for leave"),
+    ],
+)
+async def test_a_program_asks_for_leave_where_a_person_is_reached(body, status, said, opened):
+    """And hears plainly when nobody is there, or when it does not ask for leave at all."""
+    gateway = await opened("openai", "noop")
+    async with Peer(gateway) as peer:
+        peer.send(json.dumps(body).encode(), path="/permission")
+        found, _, answer = await peer.receive()
+    assert (found, said in answer.decode()) == (status, True), answer

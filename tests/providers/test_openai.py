@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,12 +27,6 @@ MOVED = frozenset({"gpt-5.2-pro", "gpt-5.2-pro-2025-12-11", "gpt-5.1-codex", "co
 @pytest.fixture(autouse=True)
 def _own_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    with FakeServer() as running:
-        yield running
 
 
 @pytest.mark.parametrize("name", [*ONLY_RESPONSES, *sorted(MOVED), "gpt-5.3-codex", "gpt-7-pro"])

@@ -6,6 +6,7 @@ import asyncio
 
 from msgspec.structs import replace
 
+from benchmark.core.errors import UsageError
 from benchmark.providers.anthropic import Anthropic
 from benchmark.providers.google import Google
 from benchmark.providers.ollama import Ollama
@@ -28,6 +29,11 @@ class Asking:
     def speaks(self, dialect):
         spoken = getattr(self.provider, "dialects", None)
         return self.verbatim and spoken is not None and dialect in spoken(self.provider.base_url)
+
+    async def permit(self, request):
+        if not request.options:
+            raise UsageError("nobody is here to be asked for leave")
+        return request.options[0].id
 
     def probed(self, what):
         self.probes.append(what)
