@@ -47,8 +47,8 @@ class Dialect:
         """Writes the answer to this body as a stream."""
         raise NotImplementedError
 
-    def whole(self, reply: Reply, named: Named) -> dict[str, Any]:
-        """The answer as one body."""
+    def whole(self, reply: Reply, named: Named, body: bytes) -> dict[str, Any]:
+        """The answer to this body as one body."""
         raise NotImplementedError
 
     def count(self, tokens: int) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Chat(Dialect):
         """Chunks, and what they cost only for those who asked."""
         return chat.Writer(model=named.model, reply_id=named.id, created=named.created, with_usage=_wants_usage(body))
 
-    def whole(self, reply: Reply, named: Named) -> dict[str, Any]:
+    def whole(self, reply: Reply, named: Named, body: bytes) -> dict[str, Any]:
         """A chat completion."""
         return chat.encode_reply(reply, reply_id=named.id, created=named.created)
 
@@ -131,11 +131,13 @@ class Responses(Dialect):
 
     def writer(self, named: Named, body: bytes) -> StreamWriter:
         """A response's events."""
-        return responses.Writer(model=named.model, reply_id=named.id, created=named.created)
+        custom = responses.custom_tools(body)
+        return responses.Writer(model=named.model, reply_id=named.id, created=named.created, custom=custom)
 
-    def whole(self, reply: Reply, named: Named) -> dict[str, Any]:
+    def whole(self, reply: Reply, named: Named, body: bytes) -> dict[str, Any]:
         """A response."""
-        return responses.encode_reply(reply, reply_id=named.id, created=named.created)
+        custom = responses.custom_tools(body) if reply.tool_calls else ()
+        return responses.encode_reply(reply, reply_id=named.id, created=named.created, custom=custom)
 
     def count(self, tokens: int) -> dict[str, Any]:
         """How long a prompt is."""
@@ -144,7 +146,7 @@ class Responses(Dialect):
     def error_piece(self, message: str, named: Named, *, kind: FailureKind | None = None) -> bytes:
         """A response that failed."""
         code = "context_length_exceeded" if kind is FailureKind.CONTEXT_LENGTH else "invalid_prompt"
-        failed = self.whole(Reply(text="", model=named.model), named)
+        failed = self.whole(Reply(text="", model=named.model), named, b"")
         failed |= {"status": "failed", "error": {"code": code, "message": message}}
         return sse.event(encode_line({"type": "response.failed", "response": failed}), b"response.failed")
 
@@ -166,7 +168,7 @@ class Messages(Dialect):
         """A message's events."""
         return messages.Writer(model=named.model, reply_id=named.id)
 
-    def whole(self, reply: Reply, named: Named) -> dict[str, Any]:
+    def whole(self, reply: Reply, named: Named, body: bytes) -> dict[str, Any]:
         """A message."""
         return messages.encode_reply(reply, reply_id=named.id)
 
@@ -198,7 +200,7 @@ class Gemini(Dialect):
         """Replies, one after the other."""
         return gemini.Writer(model=named.model, reply_id=named.id)
 
-    def whole(self, reply: Reply, named: Named) -> dict[str, Any]:
+    def whole(self, reply: Reply, named: Named, body: bytes) -> dict[str, Any]:
         """A reply."""
         return gemini.encode_reply(reply, reply_id=named.id)
 

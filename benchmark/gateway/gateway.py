@@ -226,7 +226,8 @@ class _Outgoing:
         reply = self._with_ids(reply)
         self._memory.keep(reply)
         if not self._streamed:
-            body = self._route.dialect.whole(replace(reply, model=reply.model or self._named.model), self._named)
+            reply = replace(reply, model=reply.model or self._named.model)
+            body = self._route.dialect.whole(reply, self._named, self._exchange.body)
             self._exchange.reply(200, encoded([body] if self._route.in_a_list else body))
             return
         if self.begun:

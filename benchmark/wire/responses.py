@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -80,7 +82,14 @@ class _Item(msgspec.Struct, gc=False):
     call_id: str = ""
     name: str = ""
     arguments: str = ""
+    input: str = ""
     content: list[_Content] | None = None
+
+    @property
+    def given(self) -> str:
+        """A call's arguments as JSON, free text among them."""
+        return self.arguments if self.type == "function_call" else _as_arguments(self.input)
+
     summary: list[_Content] | None = None
     encrypted_content: str | None = None
 
@@ -111,6 +120,80 @@ class _Reply(msgspec.Struct, gc=False):
 
 
 _DECODER = msgspec.json.Decoder(_Reply)
+
+# --- tools that take free text ----------------------------------------------------------------------
+#
+# To everyone else they are functions with one text for a parameter.
+
+_CALLS = ("function_call", "custom_tool_call")
+_OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_FREE_TEXT = "input"
+_FREE_TEXT_GOES = f"What it takes goes, unchanged, into its one parameter `{_FREE_TEXT}`."
+_FREE_BEGIN = re.compile(r'\s*\{\s*"input"\s*:\s*"')
+_WHOLE_PIECES = re.compile(
+    r"""(?: [^"\\] | \\[^u]
+    | \\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}
+    | \\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2} )*""",
+    re.VERBOSE,
+)
+"""What of a JSON text can be read already: no escape is cut in two, and no letter that takes two of them."""
+
+
+def _as_arguments(text: str) -> str:
+    return msgspec.json.encode({_FREE_TEXT: text}).decode()
+
+
+def _free_text_in(arguments: str) -> str | None:
+    """The text in a call's arguments, by whatever name a model put it there; None when it wrote something else."""
+    try:
+        # Not strict: models write lines and tabs into JSON as they are.
+        found = json.loads(arguments, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(found, dict):
+        found = found.get(_FREE_TEXT, next(iter(found.values())) if len(found) == 1 else None)
+    return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") if isinstance(found, str) else None
+
+
+class _FreeText:
+    """Takes the text out of arguments that come in pieces."""
+
+    def __init__(self) -> None:
+        self._all: list[str] = []
+        self._rest = ""
+        self._begun = False
+
+    @property
+    def arguments(self) -> str:
+        """All that came."""
+        return "".join(self._all)
+
+    def feed(self, piece: str) -> str:
+        """What of the text has become known."""
+        self._all.append(piece)
+        self._rest += piece
+        if not self._begun:
+            begun = _FREE_BEGIN.match(self._rest)
+            if begun is None:
+                return ""
+            self._begun, self._rest = True, self._rest[begun.end() :]
+        known = _WHOLE_PIECES.match(self._rest)
+        assert known is not None
+        self._rest = self._rest[known.end() :]
+        try:
+            return str(json.loads(f'"{known[0]}"', strict=False))
+        except ValueError:
+            return ""
+
+
+def custom_tools(body: bytes | Mapping[str, Any]) -> frozenset[str]:
+    """The tools of a client's request that take free text."""
+    try:
+        found = read_request(_TOOLS_DECODER, body)
+    except ProviderError:
+        return frozenset()
+    return frozenset(tool.name for tool in found.tools or () if tool.type == "custom")
+
 
 # --- a request -------------------------------------------------------------------------------------
 
@@ -189,6 +272,15 @@ def _function_call(call: ToolCall) -> dict[str, Any]:
     return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
+def _custom_call(call: ToolCall) -> dict[str, Any]:
+    return {
+        "type": "custom_tool_call",
+        "call_id": call.id,
+        "name": call.name,
+        "input": _free_text_in(call.arguments) or call.arguments,
+    }
+
+
 def _tool_choice(choice: str) -> str | dict[str, Any]:
     return choice if choice in ("auto", "none", "required") else {"type": "function", "name": choice}
 
@@ -211,6 +303,7 @@ class _InPart(msgspec.Struct):
 
 class _InItem(msgspec.Struct):
     type: str = "message"
+    input: Any = None
     role: str = ""
     content: str | list[_InPart] | None = None
     summary: list[_InPart] | None = None
@@ -227,6 +320,11 @@ class _InTool(msgspec.Struct):
     name: str = ""
     description: str | None = None
     parameters: dict[str, Any] | None = None
+    format: Any = None
+
+
+class _InTools(msgspec.Struct):
+    tools: list[_InTool] | None = None
 
 
 class _InChoice(msgspec.Struct):
@@ -263,6 +361,7 @@ class _In(msgspec.Struct):
 
 
 _REQUEST_DECODER = msgspec.json.Decoder(_In)
+_TOOLS_DECODER = msgspec.json.Decoder(_InTools)
 
 
 def decode_request(body: bytes | Mapping[str, Any]) -> Request:
@@ -275,7 +374,7 @@ def decode_request(body: bytes | Mapping[str, Any]) -> Request:
         model=found.model,
         messages=(*system, *_read_items(items)),
         settings=_read_settings(found),
-        tools=tuple(_read_tool(tool) for tool in found.tools or () if tool.type == "function"),
+        tools=tuple(_read_tool(tool) for tool in found.tools or () if tool.type in ("function", "custom")),
         tool_choice=choice.name if isinstance(choice, _InChoice) else choice or "",
         schema=_read_schema(found.text.format if found.text else None),
         logprobs=(found.top_logprobs or 0) if _WITH_LOGPROBS in (found.include or ()) else None,
@@ -298,13 +397,14 @@ def _read_items(items: Iterable[_InItem]) -> Iterator[Message]:
     calls: list[ToolCall] = []
     spoken = False
     for item in items:
-        if item.type == "function_call":
-            calls.append(ToolCall(id=item.call_id, name=item.name, arguments=item.arguments))
+        if item.type in _CALLS:
+            arguments = item.arguments if item.type == "function_call" else _as_arguments(str(item.input or ""))
+            calls.append(ToolCall(id=item.call_id, name=item.name, arguments=arguments))
         elif item.type == "reasoning":
             parts.append(_read_reasoning(item))
         elif item.type == "message" and item.role == "assistant":
             parts += _read_content(item.content)
-        elif item.type not in ("message", "function_call_output"):
+        elif item.type not in ("message", *_OUTPUTS):
             continue
         else:
             if spoken:
@@ -318,7 +418,7 @@ def _read_items(items: Iterable[_InItem]) -> Iterator[Message]:
 
 
 def _read_message(item: _InItem) -> Message:
-    if item.type == "function_call_output":
+    if item.type in _OUTPUTS:
         return Message(role="tool", parts=_read_content(item.output), tool_call_id=item.call_id)
     if item.role not in _ROLES:
         raise bad_request(f"no role {item.role!r} is known")
@@ -343,7 +443,21 @@ def _read_reasoning(item: _InItem) -> ThinkingPart:
 
 
 def _read_tool(tool: _InTool) -> Tool:
-    return Tool(name=tool.name, description=tool.description or "", parameters=tool.parameters or {})
+    if tool.type != "custom":
+        return Tool(name=tool.name, description=tool.description or "", parameters=tool.parameters or {})
+    # Its own words may say that there is no JSON about it: now there is.
+    description = f"{tool.description or ''}\n\n{_FREE_TEXT_GOES}".strip()
+    return Tool(name=tool.name, description=description, parameters=_free_text_schema(tool))
+
+
+def _free_text_schema(tool: _InTool) -> dict[str, Any]:
+    """Nobody else can be held to a grammar; it is told instead."""
+    form = tool.format if isinstance(tool.format, dict) else {}
+    about = "All of the tool's input, as plain text."
+    if form.get("definition"):
+        about += f" It must follow this {form.get('syntax', '')} grammar:\n{form['definition']}"
+    text = {"type": "string", "description": about}
+    return {"type": "object", "properties": {_FREE_TEXT: text}, "required": [_FREE_TEXT], "additionalProperties": False}
 
 
 def _read_schema(form: _InFormat | None) -> Mapping[str, Any] | None:
@@ -386,8 +500,8 @@ def _events(items: Iterable[_Item]) -> Iterator[StreamEvent]:
             paragraphs = [content.text for content in (*(item.summary or ()), *(item.content or ()))]
             yield ThinkingDelta(_PARAGRAPH.join(paragraphs))
             yield from _seal(item)
-        elif item.type == "function_call":
-            yield ToolCallDelta(index=calls, id=item.call_id, name=item.name, arguments=item.arguments)
+        elif item.type in _CALLS:
+            yield ToolCallDelta(index=calls, id=item.call_id, name=item.name, arguments=item.given)
             calls += 1
 
 
@@ -396,8 +510,8 @@ def _seal(item: _Item) -> Iterator[StreamEvent]:
         yield ThinkingSeal(seal=item.encrypted_content, format=_FORMAT, id=item.id or "")
 
 
-def encode_reply(reply: Reply, *, reply_id: str = "resp_0", created: int = 0) -> dict[str, Any]:
-    """The body of a response."""
+def encode_reply(reply: Reply, *, reply_id: str = "resp_0", created: int = 0, custom: Collection[str] = ()) -> dict[str, Any]:
+    """The body of a response; `custom` are the tools whose calls are to be free text."""
     whole = reply.finish not in (Finish.LENGTH, Finish.FILTERED)
     reason = "content_filter" if reply.finish is Finish.FILTERED else "max_output_tokens"
     return {
@@ -408,7 +522,7 @@ def encode_reply(reply: Reply, *, reply_id: str = "resp_0", created: int = 0) ->
         "error": None,
         "incomplete_details": None if whole else {"reason": reason},
         "model": reply.model,
-        "output": list(_output(reply, reply_id)),
+        "output": list(_output(reply, reply_id, custom)),
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
@@ -416,7 +530,7 @@ def encode_reply(reply: Reply, *, reply_id: str = "resp_0", created: int = 0) ->
     }
 
 
-def _output(reply: Reply, reply_id: str) -> Iterator[dict[str, Any]]:
+def _output(reply: Reply, reply_id: str, custom: Collection[str]) -> Iterator[dict[str, Any]]:
     parts: tuple[Part, ...] = reply.parts
     if not any(isinstance(part, ThinkingPart) and part.format == _FORMAT for part in parts):
         thinking = (ThinkingPart(text=reply.thinking),) if reply.thinking else ()
@@ -429,7 +543,8 @@ def _output(reply: Reply, reply_id: str) -> Iterator[dict[str, Any]]:
         elif isinstance(part, ThinkingPart):
             yield _reasoning(part) | {"id": part.id or f"{reply_id}-{number}", "encrypted_content": part.seal or None}
     for number, call in enumerate(reply.tool_calls):
-        yield _function_call(call) | {"id": f"{reply_id}-call-{number}", "status": "completed"}
+        spelled = _custom_call(call) if call.name in custom else _function_call(call)
+        yield spelled | {"id": f"{reply_id}-call-{number}", "status": "completed"}
 
 
 def _message_item(item_id: str, text: str, logprobs: list[dict[str, Any]], *, refused: bool) -> dict[str, Any]:
@@ -485,6 +600,7 @@ _EVENT_DECODER = msgspec.json.Decoder(_Event)
 _TEXT = "response.output_text.delta"
 _REFUSAL = "response.refusal.delta"
 _ARGUMENTS = "response.function_call_arguments.delta"
+_INPUT = "response.custom_tool_call_input.delta"
 _THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
 _NEW_THOUGHT = "response.reasoning_summary_part.added"
 _ITEM = "response.output_item.added"
@@ -529,7 +645,7 @@ class Reader(StreamReader):
             events.append(TextDelta(event.delta))
         elif event.type == _NEW_THOUGHT and event.summary_index:
             events.append(ThinkingDelta(_PARAGRAPH))
-        elif event.type == _ITEM and item is not None and item.type == "function_call":
+        elif event.type == _ITEM and item is not None and item.type in _CALLS:
             events.append(ToolCallDelta(index=self._place(event.output_index), id=item.call_id, name=item.name))
         elif event.type == _ITEM_DONE and item is not None:
             self._take_done(event.output_index, item, events)
@@ -537,11 +653,11 @@ class Reader(StreamReader):
     def _take_done(self, place: int, item: _Item, events: list[StreamEvent]) -> None:
         if item.type == "reasoning":
             events.extend(_seal(item))
-        elif item.type == "function_call" and place not in self._with_arguments:
-            # Servers that stream no pieces send the call whole.
+        elif item.type in _CALLS and place not in self._with_arguments:
+            # Servers that stream no pieces send the call whole; free text is taken whole.
             self._with_arguments.add(place)
             index = self._place(place)
-            events.append(ToolCallDelta(index=index, id=item.call_id, name=item.name, arguments=item.arguments))
+            events.append(ToolCallDelta(index=index, id=item.call_id, name=item.name, arguments=item.given))
 
     def _take_last(self, response: _Reply, events: list[StreamEvent]) -> None:
         if response.error is not None or response.status in ("failed", "cancelled"):
@@ -565,18 +681,23 @@ class Reader(StreamReader):
 
 
 def encode_stream(
-    events: Iterable[StreamEvent], *, model: str = "", reply_id: str = "resp_0", created: int = 0
+    events: Iterable[StreamEvent],
+    *,
+    model: str = "",
+    reply_id: str = "resp_0",
+    created: int = 0,
+    custom: Collection[str] = (),
 ) -> Iterator[bytes]:
     """A streamed response."""
-    return written(Writer(model=model, reply_id=reply_id, created=created), events)
+    return written(Writer(model=model, reply_id=reply_id, created=created, custom=custom), events)
 
 
 class Writer(StreamWriter):
     """Writes a streamed response. A refusal ends as filtered: the words are out before it is known for one."""
 
-    def __init__(self, *, model: str = "", reply_id: str = "resp_0", created: int = 0) -> None:
+    def __init__(self, *, model: str = "", reply_id: str = "resp_0", created: int = 0, custom: Collection[str] = ()) -> None:
         self._named: dict[str, Any] = {"reply_id": reply_id, "created": created}
-        self._items = _Items(reply_id)
+        self._items = _Items(reply_id, custom)
         self._turn = InTurn()
         self._gathered = Gathered()
         self._gathered.model = model
@@ -606,9 +727,11 @@ class Writer(StreamWriter):
 class _Items:
     """Events put into items that are added, filled and done, one after the other."""
 
-    def __init__(self, reply_id: str) -> None:
+    def __init__(self, reply_id: str, custom: Collection[str]) -> None:
         self.done: list[dict[str, Any]] = []
         self._reply_id = reply_id
+        self._custom = custom
+        self._free = _FreeText()
         self._number = 0
         self._kind = ""
         self._item: dict[str, Any] = {}
@@ -630,13 +753,32 @@ class _Items:
             yield from self._open("reasoning", summary=[], encrypted_content=None)
             yield self._piece(_THOUGHTS[0], event.text, summary_index=0)
         elif isinstance(event, ToolCallDelta):
-            yield from self._open(f"function_call {event.index}", call_id=event.id, name=event.name, arguments="")
-            if event.arguments:
-                yield self._piece(_ARGUMENTS, event.arguments)
+            yield from self._call(event)
         elif isinstance(event, ThinkingSeal) and event.format == _FORMAT:
             yield from self._open("reasoning", summary=[], encrypted_content=None)
             self._item |= {"encrypted_content": event.seal, "id": event.id or self._item["id"]}
             yield from self.close()
+
+    def _call(self, event: ToolCallDelta) -> Iterator[bytes]:
+        kind = f"custom_tool_call {event.index}"
+        if event.name not in self._custom and self._kind != kind:
+            yield from self._open(f"function_call {event.index}", call_id=event.id, name=event.name, arguments="")
+            if event.arguments:
+                yield self._piece(_ARGUMENTS, event.arguments)
+            return
+        yield from self._open(kind, call_id=event.id, name=event.name, input="")
+        if text := self._free.feed(event.arguments):
+            yield self._piece(_INPUT, text)
+
+    def _close_custom(self, fields: dict[str, Any]) -> Iterator[bytes]:
+        """What could not be said in pieces is said now; arguments that are broken, or cut short, are what was said of them."""
+        said, whole = "".join(self._pieces), _free_text_in(self._free.arguments)
+        whole = said or self._free.arguments if whole is None else whole
+        if whole != said and whole.startswith(said):
+            yield self._piece(_INPUT, whole[len(said) :])
+        self._item["input"] = whole
+        yield self.event("response.custom_tool_call_input.done", input=whole, **fields)
+        self._free = _FreeText()
 
     def close(self) -> Iterator[bytes]:
         if not self._kind:
@@ -652,6 +794,8 @@ class _Items:
             yield self.event("response.content_part.done", part=part, **done)
         elif item["type"] == "reasoning":
             item["summary"] = [{"type": "summary_text", "text": text}] if text else []
+        elif item["type"] == "custom_tool_call":
+            yield from self._close_custom(fields)
         else:
             item["arguments"] = text
             yield self.event("response.function_call_arguments.done", arguments=text, **fields)

@@ -97,6 +97,17 @@ def test_agents_work_with_models_of_any_dialect(agent: str, model: str, tmp_path
     assert results[0]["model_calls"] == sum(asked.values())
 
 
+def test_codex_patches_by_its_own_tool_whatever_the_model_speaks(tmp_path: Path) -> None:
+    """To models it knows it gives a tool that takes free text, which chat completions have no word for."""
+    with model_server() as server:
+        _, results, printed = work("openai/gpt-5.5", "codex", server, tmp_path)
+        called = [call for asked in server.ledger for message in asked.request.messages for call in message.tool_calls]
+
+    assert results[0]["outcome"] == "passed", printed
+    assert {asked.dialect for asked in server.ledger} == {"chat"}
+    assert {"input": server.patch} in [call.parsed() for call in called if call.name == "apply_patch"]
+
+
 OUTCOMES = {
     "noop": {"no_change"},
     "ask": {"question"},

@@ -12,8 +12,10 @@ from aiohttp import ClientSession
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from openai import AsyncOpenAI
+from support.agent_model import DONE
 from support.clients import CLIENTS
-from support.gateways import url_of
+from support.gateways import PROVIDERS, url_of
 from wire.making import FORMATS, replies, streams
 
 from benchmark.core.message import (
@@ -210,6 +212,36 @@ async def test_calls_of_servers_that_count_anew_get_ids_of_their_own(opened, mod
 async def _unnamed(request, listener):
     call = ToolCall(id="unnamed-call-0", name="edit", arguments="{}")
     return Reply(text="", tool_calls=(call,), finish=Finish.TOOL, usage=Usage())
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_tools_that_take_free_text_work_with_any_model(provider, streamed, opened, model):
+    """The official client calls them, gets its calls back as free text, and answers; the model sees functions."""
+    gateway = await opened(provider, verbatim=False)
+    tools = [{"type": "custom", "name": name, "description": name, "format": {"type": "text"}} for name in ("read_file", "edit")]
+    said, history = [], [{"role": "user", "content": "Fix it."}]
+    async with AsyncOpenAI(base_url=f"{url_of(gateway)}/v1", api_key=gateway.key, max_retries=0) as client:
+        for number in range(3):
+            asked = {"model": "x", "input": history, "tools": tools}
+            if streamed:
+                async with client.responses.stream(**asked) as stream:
+                    said += [event async for event in stream if event.type == "response.custom_tool_call_input.delta"]
+                    answer = await stream.get_final_response()
+            else:
+                answer = await client.responses.create(**asked)
+            history += [item.model_dump(exclude_none=True) for item in answer.output if item.type != "reasoning"]
+            calls = [item for item in answer.output if item.type == "custom_tool_call"]
+            history += [{"type": "custom_tool_call_output", "call_id": c.call_id, "output": f"result {number}"} for c in calls]
+    assert answer.output_text == DONE
+    assert [(item["name"], item["input"]) for item in history if item.get("type") == "custom_tool_call"] == [
+        ("read_file", model.patch),
+        ("edit", model.patch),
+    ]
+    assert "".join(event.delta for event in said) == (model.patch * 2 if streamed else "")
+    last = model.ledger[-1].request
+    assert [call.parsed() for m in last.messages for call in m.tool_calls] == [{"input": model.patch}] * 2
+    assert [m.text for m in last.messages if m.role == "tool"] == ["result 0", "result 1"]
 
 
 # --- bodies passed on ------------------------------------------------------------------------------

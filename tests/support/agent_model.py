@@ -35,7 +35,7 @@ from benchmark.wire.writing import events_of
 
 KEY = "canary-key-77aa41c9"
 READ = ("Read", "read", "read_file", "ReadFile", "view", "read_files")
-EDIT = ("Edit", "edit", "replace", "str_replace", "edit_file", "single_find_and_replace", "MultiEdit")
+EDIT = ("Edit", "edit", "replace", "str_replace", "edit_file", "single_find_and_replace", "MultiEdit", "apply_patch")
 SHELL = (
     *("Bash", "bash", "run_shell_command", "shell", "exec_command", "shell_command", "local_shell"),
     *("container.exec", "run_terminal_command"),
@@ -121,6 +121,11 @@ class AgentModel:
             "GOOGLE_API_KEY": KEY,
             "OLLAMA_HOST": self.url,
         }
+
+    @property
+    def patch(self) -> str:
+        """The edit in the words of a tool that takes free text."""
+        return f"*** Begin Patch\n*** Update File: {self.file}\n@@\n-{self.old}\n+{self.new}\n*** End Patch\n"
 
     def asked_of(self, model: str) -> list[Asked]:
         """What one model was asked."""
@@ -264,6 +269,7 @@ class AgentModel:
             **dict.fromkeys(("oldstring", "oldstr", "old"), self.old),
             **dict.fromkeys(("newstring", "newstr", "new"), self.new),
             **dict.fromkeys(("command", "cmd", "script"), command),
+            "input": self.patch,
             "question": "Which spelling do you want?",
             "description": "a step",
             "instruction": f"Replace {self.old} by {self.new}",
