@@ -7,6 +7,7 @@ once: nobody generates for a reader who has left.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import zlib
 from collections import deque
@@ -142,7 +143,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, refused: Refused) -> None:
         assert self._transport is not None
         exchange = Exchange("", "", "", {}, b"", self._transport, False)
-        exchange.reply(refused.status, b'{"error": {"message": "%b"}}' % str(refused).encode("ascii", "replace"))
+        exchange.reply(refused.status, json.dumps({"error": {"message": str(refused)}}).encode())
         self._transport.close()
 
     # --- what the parser tells us
@@ -214,10 +215,11 @@ class Connection(asyncio.Protocol):
 
 def unpacked(body: bytes, encoding: str) -> bytes:
     """A request's body as it was before it was packed."""
+    encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
         return body
     if encoding not in ("gzip", "x-gzip", "deflate"):
-        raise Refused(415, f"bodies packed with {encoding[:20]} cannot be read; gzip can")
+        raise Refused(415, f"bodies packed with {encoding[:20]} cannot be read: send them plain, or with gzip or deflate")
     opener = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
         plain = opener.decompress(body, LARGEST_BODY_BYTES + 1)

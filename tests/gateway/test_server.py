@@ -158,6 +158,26 @@ async def test_what_cannot_be_read_is_refused(data, headers, status, opened):
     assert json.loads(body)["error"]["message"]
 
 
+@pytest.mark.parametrize("encoding", ["zstd", "br", "gzip, zstd", 'a"b\\c'])
+async def test_packing_nobody_here_can_undo_is_called_by_its_name(encoding, opened, model):
+    """With what to do instead, and as JSON whatever the name; the model is never asked."""
+    gateway = await opened()
+    async with Peer(gateway) as peer:
+        peer.send(b"(\xb5/\xfd", f"Content-Encoding: {encoding}")
+        status, _, body = await peer.receive()
+    said = f"bodies packed with {encoding} cannot be read: send them plain, or with gzip or deflate"
+    assert (status, json.loads(body)["error"]["message"]) == (415, said)
+    assert model.ledger == []
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZip", " identity"])
+async def test_names_of_packings_are_read_in_any_letters(encoding, opened):
+    gateway = await opened(name="noop")
+    async with Peer(gateway) as peer:
+        peer.send(BODY if "identity" in encoding else gzip.compress(BODY), f"Content-Encoding: {encoding}")
+        assert (await peer.receive())[0] == 200
+
+
 async def test_what_is_no_http_ends_the_connection_alone(opened):
     gateway = await opened(name="noop")
     async with Peer(gateway) as rude, Peer(gateway) as polite:
