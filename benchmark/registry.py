@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any, cast
 
 from benchmark.core.errors import AmbiguousModel, ConfigError, DatasetError, MissingKey, ModelError, UnknownModel, UsageError
-from benchmark.core.model import ModelRef
+from benchmark.core.model import ModelRef, house_of
 from benchmark.core.protocols import Agent, Dataset, Provider, Scorer
 from benchmark.core.run import Source
 
@@ -128,9 +128,6 @@ ALIASES: Mapping[str, str] = {
     "gemini-pro": "google/gemini-1.5-pro",
     "gpt-4-turbo-preview": "openai/gpt-4-turbo",
 }
-
-HOUSES: Mapping[str, str] = {"openai-responses": "openai"}
-"""Providers that are another door to the house of another: the same models, prices and interests."""
 
 _RESPONSES_ONLY = re.compile(
     r"""(?:o\d+|gpt-[\d.]+)-pro(?:-\d{4}-\d\d-\d\d)?
@@ -334,11 +331,6 @@ class Catalog:
     def _ollama(self, tag: str) -> ModelRef:
         """A model of the Ollama server, with the weights the tag stands for now."""
         return replace(make_ref("ollama", tag), weights_digest=self.detected.get(tag, ""))
-
-
-def house_of(provider: str) -> str:
-    """The provider whose models these are, by whichever door one goes in."""
-    return HOUSES.get(provider, provider)
 
 
 def make_ref(provider: str, name: str, base_url: str = "") -> ModelRef:

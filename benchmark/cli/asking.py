@@ -12,7 +12,7 @@ from benchmark.core.errors import UsageError
 from benchmark.core.model import ModelRef
 from benchmark.core.run import Prompting, RunSpec, Source
 from benchmark.prices import with_price
-from benchmark.registry import check_key, house_of, provider_class
+from benchmark.registry import check_key, provider_class
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +105,9 @@ def with_judge(spec: RunSpec, asking: Asking, config: Config) -> RunSpec:
     for model in spec.models:
         if asking.force or model.reference:
             continue
-        house = house_of(model.provider)
-        if model.digest == judge.digest or (model.name, house) == (judge.name, house_of(judge.provider)):
+        if model.digest == judge.digest or (model.name, model.house) == (judge.name, judge.house):
             raise UsageError(f"{judge.label} would judge itself; name another judge, or say --force")
-        if house == house_of(judge.provider) and not model.local and judge.provider not in ("openai-api", "scripted"):
+        if model.house == judge.house and not model.local and judge.provider not in ("openai-api", "scripted"):
             raise UsageError(
                 f"{judge.label} would judge {model.label}, a model of the same provider; judges favour their own. "
                 "Name a judge of another provider, or say --force"

@@ -30,6 +30,15 @@ class Limits:
     tpm: int | None = None
 
 
+_HOUSES = {"openai-responses": "openai"}
+"""Providers that are another door to the house of another: the same models, prices and interests."""
+
+
+def house_of(provider: str) -> str:
+    """The provider whose models these are, by whichever door one goes in."""
+    return _HOUSES.get(provider, provider)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRef:
     """A model to benchmark: who serves it, under which name, with which settings."""
@@ -55,6 +64,11 @@ class ModelRef:
     verified: bool = True
     """False when the name is not one we know; the provider may still have it."""
     weights_digest: str = ""
+
+    @property
+    def house(self) -> str:
+        """Whose model it is."""
+        return house_of(self.provider)
 
     @property
     def spelled_out(self) -> str:

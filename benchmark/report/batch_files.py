@@ -48,7 +48,7 @@ def _plain_name(model: ModelRef) -> str:
     provider, slash, rest = name.partition("/")
     if model.provider == "ollama":
         return slug(f"ollama_{rest if slash and provider == 'ollama' else name}")
-    return slug(rest if slash and provider == model.provider else name)
+    return slug(rest if slash and provider in (model.provider, model.house) else name)
 
 
 def model_data(attempts: Sequence[Attempt]) -> dict[str, Any]:
@@ -88,6 +88,7 @@ def attempt_data(attempt: Attempt) -> dict[str, Any]:
         "human_interventions": work.interventions,
         "follow_ups": work.follow_ups,
         "permission_requests": work.permission_requests,
+        "permissions_by_person": work.permissions_by_person,
         "questions": work.questions,
         "manual_edits": work.manual_edits,
         "files_modified": len(work.changes.files),

@@ -10,7 +10,7 @@ HEADINGS = ("Model", "Provider", "Score", "Right", "Wrong", "No answer", "Failed
 def cells(model: ModelSummary, *, wide: bool = True, note: bool = False) -> tuple[str, ...]:
     """A model's row; `note` adds in words what the terminal shows by lines and colours."""
     ref = model.model
-    name = model.label if wide else model.label.removeprefix(f"{ref.provider}/")
+    name = model.label if wide else model.label.removeprefix(f"{ref.provider}/").removeprefix(f"{ref.house}/")
     if note and not model.finished:
         name += f" ({model.state.replace('_', ' ')})"
     return (

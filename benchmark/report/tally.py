@@ -61,8 +61,8 @@ class Tally:
         self.timed_s = 0.0
         self.input_tokens = self.output_tokens = 0
         self.cost_usd, self.unpriced = 0.0, 0
-        self.answer_costs = array("d")
-        """Of every answer that was not remembered; NaN where nobody knows."""
+        self.answers, self.answers_usd = 0, 0.0
+        """Answers that were not remembered, and what they cost; not a number where nobody knows of one."""
         self.model_s = 0.0
         self.rows = 0
 
@@ -79,7 +79,8 @@ class Tally:
             return
         self._judge(number, score, unread, category)
         if not cached:
-            self.answer_costs.append(nan if cost is None else cost)
+            self.answers += 1
+            self.answers_usd += nan if cost is None else cost
             if seconds:
                 self._time(seconds, first, made)
 
@@ -131,8 +132,7 @@ class Tally:
 
     def cost_per_trial(self) -> float | None:
         """Mean dollars of an answer; None where the price of any is not known."""
-        total = fsum(self.answer_costs)
-        return total / len(self.answer_costs) if self.answer_costs and not isnan(total) else None
+        return self.answers_usd / self.answers if self.answers and not isnan(self.answers_usd) else None
 
     def counted(self) -> Iterator[tuple[int, int]]:
         """For each sample, how often it was answered and how often rightly."""
