@@ -84,14 +84,13 @@ class _Item(msgspec.Struct, gc=False):
     arguments: str = ""
     input: str = ""
     content: list[_Content] | None = None
+    summary: list[_Content] | None = None
+    encrypted_content: str | None = None
 
     @property
     def given(self) -> str:
         """A call's arguments as JSON, free text among them."""
         return self.arguments if self.type == "function_call" else _as_arguments(self.input)
-
-    summary: list[_Content] | None = None
-    encrypted_content: str | None = None
 
 
 class _Details(msgspec.Struct, gc=False):
