@@ -52,7 +52,7 @@ class TaskLimits(Record, frozen=True, kw_only=True):
     """All files together; a program that has written more is ended."""
 
 
-class Task(Record, frozen=True, kw_only=True, dict=True):
+class Task(Record, frozen=True, kw_only=True, dict=True, gc=True):  # a dict to remember in is one the collector looks at
     """What makes a sample a coding task."""
 
     title: str = ""

@@ -20,8 +20,13 @@ ToSample = Callable[[Row, int], Sample]
 """Makes a sample of a record and its number; raises ValueError saying what is wrong with which field."""
 
 
+_KEPT_BYTES = 12_000_000
+_SAMPLE_BYTES = 1_000
+"""About what a sample weighs besides its text."""
+
+
 class IndexedFile:
-    """A dataset whose samples are read from their place in their file when they are needed."""
+    """A dataset whose samples are read from their place in their file when they are needed; the first few are kept."""
 
     def __init__(
         self,
@@ -48,12 +53,17 @@ class IndexedFile:
         self.shuffle = array("Q")
         self.categories = array("I")
         self.glance = Glance()
+        self._kept: list[Sample] = []
+        """The first samples, as many as weigh little: a small dataset is read only once."""
+        self._room = _KEPT_BYTES
         self._index()
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __getitem__(self, position: int) -> Sample:
+        if 0 <= position < len(self._kept):
+            return self._kept[position]
         file = self._file_of(position)
         last = position + 1 == (self._first[file + 1] if file + 1 < len(self._first) else len(self._places))
         row = self._files[file].read(self._places[position], None if last else self._places[position + 1])
@@ -79,12 +89,18 @@ class IndexedFile:
                 self.categories.append(numbers.setdefault(sample.category, len(numbers)))
                 scorers |= dict.fromkeys(sample.scorers)
                 self.glance.add(sample)
+                self._keep(sample)
             digest.update(records.digest.digest())
         if not self._places:
             raise DatasetError(f"{self._files[0].path}: the dataset is empty")
         self._refuse_duplicates()
         self.scorers = tuple(scorers)
         self.digest = self._files[0].digest.hexdigest() if len(self._files) == 1 else digest.hexdigest()
+
+    def _keep(self, sample: Sample) -> None:
+        if self._room > 0:
+            self._room -= _SAMPLE_BYTES + 2 * sum(len(message.text) for message in sample.messages)
+            self._kept.append(sample)
 
     def _rows(self, records: Records) -> Any:
         try:

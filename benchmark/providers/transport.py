@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import os
 import re
 import select
 import socket
 import ssl
+import sys
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +23,6 @@ from functools import cache
 from time import monotonic
 from typing import Any, cast
 from urllib.parse import SplitResult, unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import httptools
 
@@ -349,7 +350,12 @@ def _lines(headers: Mapping[str, str]) -> bytes:
 
 
 def _proxy_for(url: SplitResult) -> SplitResult | None:
-    """The proxy the environment names for this address, if any."""
+    """The proxy the environment, or a system with settings for it, names for this address, if any."""
+    if sys.platform not in ("darwin", "win32") and not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    # Brings half of the standard library along: only for those who may have a proxy.
+    from urllib.request import getproxies, proxy_bypass
+
     named = getproxies().get(url.scheme) or getproxies().get("all")
     if not named or proxy_bypass(url.hostname or ""):
         return None
