@@ -3,7 +3,9 @@
     python perf/run.py [--quick] [--json FILE] [--command TEMPLATE]
 
 A mock server on one core answers at once, or after 50 ms; the client works on another core. Bare loop and whole road
-take turns, and every figure is the median over the rounds. Exit code 1: a target was missed.
+take turns, and every figure is the median over the rounds. Times were aimed at on a machine whose bare loop takes 0.10 to
+0.14 ms a sample: on a slower one they may take as much longer as the bare loop does beyond 0.14 ms, measured in the same
+run. Exit code 1: a target was missed.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ COMMAND = (
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 CONNECTIONS = 64
+BARE_CPU_MS = 0.14
+"""What the bare loop takes at most where the targets come from."""
 LATENCY_MS = 50
 Figures = dict[str, Any]
 
@@ -78,7 +82,7 @@ class Row:
         if self.at_most is not None and self.at_most == self.at_least:
             return f"= {self.at_most:g}"
         if self.at_most is not None:
-            return f"≤ {self.at_most:g}"
+            return f"≤ {self.at_most:.3g}"
         return "" if self.at_least is None else f"≥ {self.at_least:g}"
 
 
@@ -195,14 +199,16 @@ def measure(folder: Path, sizes: Sizes, command: str | None) -> Iterator[Row]:
         bench = Bench(folder, server)
         capacity = bench.capacity(sizes.capacity_requests)
         bare, road = take_turns(bench, sizes)
-        yield from against_bare(sizes, capacity, bare, road)
-        yield from end_to_end(bench, sizes, road, command)
+        slower = max(1.0, median(1000 * b["cpu_s"] / sizes.samples for b in bare) / BARE_CPU_MS)
+        yield Row("this machine, times slower than where the targets come from", slower)
+        yield from against_bare(sizes, capacity, bare, road, slower)
+        yield from end_to_end(bench, sizes, road, command, slower)
         many = bench.road(sizes.many_samples)
         yield from memory(sizes, road, many)
-        yield from afterwards(bench, sizes, road[-1]["results"])
+        yield from afterwards(bench, sizes, road[-1]["results"], slower)
     with Server.running(LATENCY_MS) as server:
-        yield from under_latency(Bench(folder, server), sizes)
-    yield from start_up()
+        yield from under_latency(Bench(folder, server), sizes, slower)
+    yield from start_up(slower)
 
 
 def take_turns(bench: Bench, sizes: Sizes) -> tuple[list[Figures], list[Figures]]:
@@ -212,7 +218,7 @@ def take_turns(bench: Bench, sizes: Sizes) -> tuple[list[Figures], list[Figures]
     return [bare for bare, _ in rounds], [road for _, road in rounds]
 
 
-def against_bare(sizes: Sizes, capacity: Figures, bare: list[Figures], road: list[Figures]) -> Iterator[Row]:
+def against_bare(sizes: Sizes, capacity: Figures, bare: list[Figures], road: list[Figures], slower: float) -> Iterator[Row]:
     """Rate and processor time at no latency."""
     n = sizes.samples
     bare_rate = median(n / b["wall_s"] for b in bare)
@@ -226,17 +232,18 @@ def against_bare(sizes: Sizes, capacity: Figures, bare: list[Figures], road: lis
     on_wire = median(b["server"]["wire_s"] / r["server"]["wire_s"] for b, r in pairs)
     yield Row("the same from first request to last reply", on_wire)
     yield Row("bare loop, CPU a sample", median(1000 * b["cpu_s"] / n for b in bare), "ms")
-    yield Row("whole road, CPU a sample", median(1000 * r["cpu_s"] / n for r in road), "ms", at_most=0.2)
-    limit = 0.2 if sizes.fixed_costs_count else None
+    yield Row("whole road, CPU a sample", median(1000 * r["cpu_s"] / n for r in road), "ms", at_most=0.2 * slower)
+    limit = 0.2 * slower if sizes.fixed_costs_count else None
     yield Row("the same with start-up", median(1000 * r["whole_cpu_s"] / n for r in road), "ms", at_most=limit)
     yield Row("whole road over bare loop, CPU", median(r["cpu_s"] / b["cpu_s"] for b, r in pairs))
 
 
-def end_to_end(bench: Bench, sizes: Sizes, road: list[Figures], command: str | None) -> Iterator[Row]:
+def end_to_end(bench: Bench, sizes: Sizes, road: list[Figures], command: str | None, slower: float) -> Iterator[Row]:
     """From the start of the process to its end."""
     ends = [bench.command(command, sizes.samples) for _ in range(sizes.rounds)] if command else road
     name = "the command" if command else "whole road"
-    yield Row(f"{name}, {sizes.samples:,} samples, process start to end", median(e["whole_s"] for e in ends), "s", at_most=2.0)
+    took = median(e["whole_s"] for e in ends)
+    yield Row(f"{name}, {sizes.samples:,} samples, process start to end", took, "s", at_most=2.0 * slower)
 
 
 def memory(sizes: Sizes, road: list[Figures], many: Figures) -> Iterator[Row]:
@@ -247,35 +254,35 @@ def memory(sizes: Sizes, road: list[Figures], many: Figures) -> Iterator[Row]:
     yield Row("difference", many["peak_mb"] - few_mb, "MB", at_most=10)
 
 
-def afterwards(bench: Bench, sizes: Sizes, results: Path) -> Iterator[Row]:
+def afterwards(bench: Bench, sizes: Sizes, results: Path, slower: float) -> Iterator[Row]:
     """What is done with a finished run."""
     exports = [bench.export(sizes.samples, results) for _ in range(sizes.rounds)]
-    yield Row(f"CSV and JSON of {sizes.samples:,}", median(e["files_s"] for e in exports), "s", at_most=0.4)
+    yield Row(f"CSV and JSON of {sizes.samples:,}", median(e["files_s"] for e in exports), "s", at_most=0.4 * slower)
     yield Row(f"page of {sizes.samples:,}", median(e["page_s"] for e in exports), "s")
     resumes = [bench.road(sizes.samples, results) for _ in range(sizes.rounds)]
-    yield Row(f"resuming {sizes.samples:,} finished", median(r["whole_s"] for r in resumes), "s", at_most=1.0)
+    yield Row(f"resuming {sizes.samples:,} finished", median(r["whole_s"] for r in resumes), "s", at_most=1.0 * slower)
 
 
-def under_latency(bench: Bench, sizes: Sizes) -> Iterator[Row]:
+def under_latency(bench: Bench, sizes: Sizes, slower: float) -> Iterator[Row]:
     """With a server that takes its time, only waiting for it may cost time."""
     ideal_s = sizes.slow_samples * LATENCY_MS / 1000 / CONNECTIONS
     runs = [(bench.bare(sizes.slow_samples), bench.road(sizes.slow_samples)) for _ in range(sizes.rounds)]
     name = f"{LATENCY_MS} ms latency, {sizes.slow_samples:,} samples"
     yield Row(f"{name}: bare loop over ideal", median(bare["wall_s"] for bare, _ in runs) / ideal_s)
     # Connecting, planning and the summary are paid once: only a run of this length can hide them.
-    limit = 1.15 if sizes.fixed_costs_count else None
+    limit = 1 + 0.15 * slower if sizes.fixed_costs_count else None
     yield Row(f"{name}: wall over ideal", median(road["wall_s"] for _, road in runs) / ideal_s, at_most=limit)
     in_flight = min(road["server"]["most_in_flight"] for _, road in runs)
     yield Row(f"{name}: most in flight", in_flight, at_most=CONNECTIONS, at_least=CONNECTIONS)
 
 
-def start_up() -> Iterator[Row]:
+def start_up(slower: float) -> Iterator[Row]:
     """What --help costs beyond Python itself."""
     program = ROOT / "run_benchmarks.py"
     if not program.is_file():
         return
     differences = [_seconds([str(program), "--help"]) - _seconds(["-c", "pass"]) for _ in range(7)]
-    yield Row("run_benchmarks.py --help, beyond Python's own start", median(differences), "s", at_most=0.17)
+    yield Row("run_benchmarks.py --help, beyond Python's own start", median(differences), "s", at_most=0.17 * slower)
 
 
 def _seconds(arguments: list[str]) -> float:

@@ -37,16 +37,9 @@ class Audit:
 
 def audit(dataset: Dataset) -> Audit:
     """What there is to say of all samples; one that took notice of them while it was read is not read again."""
-    seen: Glance = getattr(dataset, "glance", None) or _read(dataset)
+    seen: Glance = getattr(dataset, "glance", None) or Glance(dataset[position] for position in range(len(dataset)))
     findings = [*_duplicates(seen, dataset), *_missing(seen), *_told(seen), *_leaks(seen), *_lopsided(seen)]
     return Audit(samples=len(dataset), findings=tuple(findings), guessers=_guessers(seen))
-
-
-def _read(dataset: Dataset) -> Glance:
-    seen = Glance()
-    for position in range(len(dataset)):
-        seen.add(dataset[position])
-    return seen
 
 
 def _guessers(seen: Glance) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Iterable
 from zlib import adler32, crc32
 
 from benchmark.core.sample import Sample
@@ -16,7 +17,7 @@ _MOST_ANSWERS = 10_000
 class Glance:
     """Counts for an audit, taken while the samples are read for another reason."""
 
-    def __init__(self) -> None:
+    def __init__(self, samples: Iterable[Sample] = ()) -> None:
         self.questions = array("Q")
         """A checksum of each question."""
         self.categories: Counter[str] = Counter()
@@ -35,6 +36,8 @@ class Glance:
         """A few samples whose question holds the answer."""
         self.missing: list[str] = []
         """A few samples without an answer."""
+        for sample in samples:
+            self.add(sample)
 
     def add(self, sample: Sample) -> None:
         """Take notice of a sample."""

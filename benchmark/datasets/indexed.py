@@ -52,7 +52,8 @@ class IndexedFile:
         self._places = array("Q")
         self.shuffle = array("Q")
         self.categories = array("I")
-        self.glance = Glance()
+        self.glance: Glance | None = None
+        """What there is to notice of all samples, where they are too many to be looked at again."""
         self._kept: list[Sample] = []
         """The first samples, as many as weigh little: a small dataset is read only once."""
         self._room = _KEPT_BYTES
@@ -88,7 +89,6 @@ class IndexedFile:
                 self.shuffle.append(order_key(sample.id))
                 self.categories.append(numbers.setdefault(sample.category, len(numbers)))
                 scorers |= dict.fromkeys(sample.scorers)
-                self.glance.add(sample)
                 self._keep(sample)
             digest.update(records.digest.digest())
         if not self._places:
@@ -99,8 +99,12 @@ class IndexedFile:
 
     def _keep(self, sample: Sample) -> None:
         if self._room > 0:
-            self._room -= _SAMPLE_BYTES + 2 * sum(len(message.text) for message in sample.messages)
+            self._room -= _SAMPLE_BYTES + 2 * len(sample.prompt)
             self._kept.append(sample)
+            return
+        if self.glance is None:
+            self.glance = Glance(self._kept)
+        self.glance.add(sample)
 
     def _rows(self, records: Records) -> Any:
         try:

@@ -10,6 +10,17 @@ from benchmark.store.reader import StoreReader
 _WORST = 5
 
 
+_OWN = "FROM trials t JOIN models m ON m.model = t.model WHERE superseded = 0 AND m.label = ? AND t.outcome <> 'failed'"
+_WORST_OF_A_MODEL = f"""
+    WITH kinds AS (SELECT t.category AS category, avg(coalesce(t.score, 0)) AS mean {_OWN} GROUP BY t.category),
+    own AS (SELECT t.rowid AS place, t.category AS category, coalesce(t.score, 0) AS value {_OWN}),
+    worst AS (SELECT * FROM own JOIN kinds USING (category) WHERE value < 1 ORDER BY mean, value, place LIMIT ?)
+    SELECT t.sample, s.prompt, s.target, coalesce(t.answer, t.text, ''), t.outcome FROM worst
+    JOIN trials t ON t.rowid = worst.place JOIN samples s ON s.asked = t.asked ORDER BY mean, value, place
+"""
+"""No text is read but those of the few that are found."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongSample:
     """A sample a model got wrong, for looking at."""
@@ -23,16 +34,7 @@ class WrongSample:
 
 def worst_samples(reader: StoreReader, label: str, limit: int = _WORST) -> list[WrongSample]:
     """A few samples the model did not get right, those of its weakest categories first, and among them the worst."""
-    rows = reader.rows(
-        "WITH own AS (SELECT t.rowid AS place, t.* FROM trials t JOIN models m ON m.model = t.model"
-        " WHERE superseded = 0 AND m.label = ? AND t.outcome <> 'failed'),"
-        " kinds AS (SELECT category, avg(coalesce(score, 0)) AS mean FROM own GROUP BY category)"
-        " SELECT own.sample, s.prompt, s.target, coalesce(own.answer, own.text, ''), own.outcome FROM own"
-        " JOIN kinds ON kinds.category = own.category JOIN samples s ON s.asked = own.asked"
-        " WHERE coalesce(own.score, 0) < 1 ORDER BY kinds.mean, coalesce(own.score, 0), own.place LIMIT ?",
-        label,
-        limit,
-    )
+    rows = reader.rows(_WORST_OF_A_MODEL, label, label, limit)
     return [WrongSample(sample=r[0], prompt=r[1], expected=r[2], answer=r[3], outcome=r[4]) for r in rows]
 
 
