@@ -211,7 +211,8 @@ def _facts(model: ModelSummary, dataset: str) -> list[tuple[str, str]]:
     if model.not_asked:
         facts.append(("Not asked", f"{model.not_asked} ({model.message or model.state})"))
     facts += [
-        ("Time", f"{duration(model.seconds)}, {model.per_second:.1f} samples/s"),
+        # An imported run has taken no time of ours.
+        *([("Time", f"{duration(model.seconds)}, {model.per_second:.1f} samples/s")] if model.seconds else []),
         *_speed(model),
         ("Tokens", f"{model.input_tokens:,} in, {model.output_tokens:,} out"),
         ("Cost", cost(model)),

@@ -21,7 +21,7 @@ def cells(model: ModelSummary, *, wide: bool = True, note: bool = False) -> tupl
         str(model.wrong),
         str(model.no_answer),
         str(model.failed),
-        duration(model.seconds),
+        duration(model.seconds) if model.seconds else "–",
         cost(model),
     )
 
