@@ -45,11 +45,11 @@ _FACTS = (
 )
 """Added up by SQLite: half a million trials are no matter, as long as no text is read."""
 _ANSWERS = (
-    "SELECT t.rowid, m.label, t.agent, t.sample, t.repeat, t.outcome, t.score, t.answer, t.because, t.text, t.failure_kind,"
-    " t.failure, t.model_s, t.cost_usd, t.output_tokens, w.work, w.transcript"
-    " FROM trials t CROSS JOIN models m ON m.model = t.model"
-    " LEFT JOIN work w ON w.id = t.id AND w.finished_at = t.finished_at WHERE t.rowid IN"
+    "SELECT t.rowid, t.model, t.agent, t.sample, t.repeat, t.outcome, t.score, t.answer, t.because, t.text, t.failure_kind,"
+    " t.failure, t.model_s, t.cost_usd, t.output_tokens, {work} FROM trials t {joined} WHERE t.rowid IN"
 )
+_QUESTIONS = _ANSWERS.format(work="NULL, NULL", joined="")
+_TASKS = _ANSWERS.format(work="w.work, w.transcript", joined="LEFT JOIN work w ON w.id = t.id AND w.finished_at = t.finished_at")
 _LOOK_UP = 500
 _MOST_STEPS = 200
 _DIFF_CHARACTERS = 10
@@ -187,12 +187,14 @@ def pick(facts: Iterable[SampleFacts], *, only: str = "", category: str = "") ->
 
 def view_samples(reader: StoreReader, summary: Summary, chosen: Sequence[SampleFacts], most: int) -> list[SampleView]:
     """The chosen samples with their texts, none longer than `most` characters."""
-    entrants = {(m.model.label, m.agent): place for place, m in enumerate(ordered(summary))}
+    numbers = dict(reader.rows("SELECT label, model FROM models"))
+    entrants = {(numbers[m.model.label], m.agent): place for place, m in enumerate(ordered(summary))}
+    query = _TASKS if next(reader.rows("SELECT 1 FROM work LIMIT 1"), None) else _QUESTIONS
     texts = {row: (prompt, target) for row, prompt, target in _by_row(
         reader, "SELECT rowid, prompt, target FROM samples WHERE rowid IN", [f.row for f in chosen]
     )}  # fmt: skip
     answers: dict[str, list[list[Answer]]] = {f.sample: [[] for _ in entrants] for f in chosen}
-    for row in _by_row(reader, _ANSWERS, [int(trial) for f in chosen for trial in f.trials.split(",")]):
+    for row in _by_row(reader, query, [int(trial) for f in chosen for trial in f.trials.split(",")]):
         answers[row[3]][entrants[row[1], row[2]]].append(_answer(row, most))
     return [_view(f, *texts[f.row], answers[f.sample], most) for f in chosen]
 
