@@ -422,7 +422,7 @@ def _held_against(baseline: Baseline | None, folder: Path) -> list[Change]:
 def show(summary: Summary, folder: Path, console: Console, *, markdown: bool = False) -> None:
     """One model at length, several as a table."""
     console.line()
-    with StoreReader(folder) as reader:
+    with StoreReader(folder, check=False) as reader:
         if len(summary.models) > 1 or markdown:
             console.comparison(summary, markdown=markdown)
         else:
