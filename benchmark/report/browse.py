@@ -33,13 +33,13 @@ _FILTERS_OF = {flags: tuple(compress(FILTERS, flags)) for flags in product((Fals
 """The filters by what holds of a sample, in their order: so few combinations that each is made only once."""
 
 _BY_ENTRANT = (
-    "SELECT t.sample, min(t.category) AS category, min(s.rowid) AS row, group_concat(t.rowid) AS trials, max(model_s) AS slowest,"
+    "SELECT sample, min(category) AS category, group_concat(rowid) AS trials, max(model_s) AS slowest,"
     " max(outcome = 'failed') AS failed,"
     " CASE WHEN (model, agent) IN (VALUES {contestants}) THEN avg(iif(outcome = 'failed', NULL, coalesce(score, 0))) END AS mean"
-    " FROM trials t CROSS JOIN samples s ON s.asked = t.asked WHERE superseded = 0 GROUP BY t.sample, model, agent"
+    " FROM trials WHERE superseded = 0 GROUP BY sample, model, agent"
 )
 _FACTS = (
-    "SELECT sample, min(category), min(row), group_concat(trials), coalesce(avg(mean), 0), coalesce(max(mean) - min(mean), 0),"
+    "SELECT sample, min(category), group_concat(trials), coalesce(avg(mean), 0), coalesce(max(mean) - min(mean), 0),"
     " coalesce(max(slowest), 0), max(failed), count(mean), total(mean >= 1)"
     f" FROM ({_BY_ENTRANT}) GROUP BY sample ORDER BY sample"
 )
@@ -50,6 +50,7 @@ _ANSWERS = (
 )
 _QUESTIONS = _ANSWERS.format(work="NULL, NULL", joined="")
 _TASKS = _ANSWERS.format(work="w.work, w.transcript", joined="LEFT JOIN work w ON w.id = t.id AND w.finished_at = t.finished_at")
+_TEXTS = "SELECT t.sample, s.prompt, s.target FROM trials t CROSS JOIN samples s ON s.asked = t.asked WHERE t.rowid IN"
 _LOOK_UP = 500
 _MOST_STEPS = 200
 _DIFF_CHARACTERS = 10
@@ -61,8 +62,6 @@ class SampleFacts(Record, frozen=True):
 
     sample: str
     category: str
-    row: int
-    """Where its text is in the store."""
     trials: str
     """Where its results are, separated by commas."""
     mean: float
@@ -123,9 +122,9 @@ def sample_facts(reader: StoreReader, summary: Summary) -> Iterator[SampleFacts]
     fighting = [(numbers[m.model.label], m.agent) for m in summary.contestants] or [(-1, "")]
     query = _FACTS.format(contestants=", ".join(["(?, ?)"] * len(fighting)))
     values = [value for pair in fighting for value in pair]
-    for sample, category, row, trials, mean, spread, slowest, failed, answered, right in reader.rows(query, *values):
+    for sample, category, trials, mean, spread, slowest, failed, answered, right in reader.rows(query, *values):
         filters = _holding(spread, failed, answered, int(right))
-        yield SampleFacts(sample, category, row, trials, mean, spread, slowest, filters)
+        yield SampleFacts(sample, category, trials, mean, spread, slowest, filters)
 
 
 class Census:
@@ -190,13 +189,13 @@ def view_samples(reader: StoreReader, summary: Summary, chosen: Sequence[SampleF
     numbers = dict(reader.rows("SELECT label, model FROM models"))
     entrants = {(numbers[m.model.label], m.agent): place for place, m in enumerate(ordered(summary))}
     query = _TASKS if next(reader.rows("SELECT 1 FROM work LIMIT 1"), None) else _QUESTIONS
-    texts = {row: (prompt, target) for row, prompt, target in _by_row(
-        reader, "SELECT rowid, prompt, target FROM samples WHERE rowid IN", [f.row for f in chosen]
-    )}  # fmt: skip
+    # With repeats a sample was shown in several ways: the first of them is shown here.
+    firsts = [min(map(int, f.trials.split(","))) for f in chosen]
+    texts = {sample: (prompt, target) for sample, prompt, target in _by_row(reader, _TEXTS, firsts)}
     answers: dict[str, list[list[Answer]]] = {f.sample: [[] for _ in entrants] for f in chosen}
     for row in _by_row(reader, query, [int(trial) for f in chosen for trial in f.trials.split(",")]):
         answers[row[3]][entrants[row[1], row[2]]].append(_answer(row, most))
-    return [_view(f, *texts[f.row], answers[f.sample], most) for f in chosen]
+    return [_view(f, *texts[f.sample], answers[f.sample], most) for f in chosen]
 
 
 def ordered(summary: Summary) -> list[Any]:
