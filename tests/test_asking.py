@@ -146,10 +146,12 @@ def ids_of(folder):
         (("--sample-id", "?", "--sample-category", "even"), ["2", "4", "6", "8"]),
         (("--sample-category", "e*", "--sample-id", "2,3"), ["2"]),
         (("--sample-id", "@ids.txt"), ["1", "8"]),
+        (("--sample-id", "q[1]"), ["q[1]"]),
     ],
 )
 def test_only_the_samples_asked_for_are_asked(folder, flags, expected):
     rows = [{**row, "category": "odd" if row["nr"] % 2 else "even"} for row in ROWS]
+    rows.append({"nr": "q[1]", "frage": "What is 1 + 1?", "loesung": "2", "category": "named"})
     (folder / "exam.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "ids.txt").write_text("8\n\n1\n")
     asked(folder, *flags)
@@ -176,3 +178,16 @@ def test_a_chosen_few_are_resumed_and_shown_as_such(folder):
 )
 def test_a_sample_nobody_has_is_a_slip(folder, flags, said):
     assert said in asked(folder, *flags, code=1).stderr
+
+
+@pytest.mark.parametrize(
+    "flags", [("--sample-id", "3"), ("--template", "Other: {question}"), ("--scorer", "exact"), ("--shots", "1")]
+)
+def test_a_run_goes_on_as_it_was_begun(folder, flags):
+    """What would have to be ignored is refused; the same words again are not."""
+    begun = ("--template", "Now: {question}", "--sample-id", "1,2")
+    asked(folder, *begun, "--output", "out")
+    same = run("run", "--resume", "out", *FIELDS, *begun, cwd=folder)
+    assert same.returncode == 0, same.stderr
+    refused = run("run", "--resume", "out", *flags, cwd=folder)
+    assert (refused.returncode, f"leave out {flags[0]}, or start a new run" in refused.stderr) == (1, True), refused.stderr

@@ -17,6 +17,7 @@ from support.server import FakeServer
 KILLS = 20
 SAMPLES = 500
 TIMES = ("model_s", "first_token_s", "queue_s", "retry_s", "finished_at")
+COMPLAINT = "stderr.txt"
 
 
 def _write_dataset(folder: Path) -> None:
@@ -25,13 +26,13 @@ def _write_dataset(folder: Path) -> None:
 
 
 def _start(arguments: str, folder: Path, told: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    with told.open("ab") as out:
+    with told.open("ab") as out, (folder / COMPLAINT).open("wb") as complaint:
         return subprocess.Popen(
             [sys.executable, str(ROOT / "run_benchmarks.py"), *arguments.split(), "--json"],
             cwd=folder,
             env=clean_environment(**environment),
             stdout=out,
-            stderr=subprocess.DEVNULL,
+            stderr=complaint,
             start_new_session=True,
         )
 
@@ -49,9 +50,10 @@ def _reported(told: Path) -> list[str]:
     return found
 
 
-def _wait_until_asking(server: FakeServer, asked: int, process: subprocess.Popen[bytes]) -> None:
+def _wait_until_asking(server: FakeServer, asked: int, process: subprocess.Popen[bytes], complaint: Path) -> None:
     deadline = time.monotonic() + 20
-    while len(server.ledger) == asked and process.poll() is None:
+    while len(server.ledger) == asked:
+        assert process.poll() is None, f"it ended with {process.returncode} before it asked anything: {complaint.read_text()}"
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
@@ -75,7 +77,7 @@ def test_killed_twenty_times_ends_as_if_never_killed(tmp_path: Path) -> None:
             asked = len(server.ledger)
             arguments = "--resume killed" if (tmp_path / "killed" / "run.sqlite").exists() else f"{line} --output killed"
             process = _start(arguments, tmp_path, told, server.environment())
-            _wait_until_asking(server, asked, process)
+            _wait_until_asking(server, asked, process, tmp_path / COMPLAINT)
             time.sleep(chance.uniform(0.0, 0.25))
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from benchmark.config import Config, read_mapping
 from benchmark.core.errors import UsageError
 from benchmark.core.model import ModelRef
-from benchmark.core.run import Prompting, RunSpec, Source
+from benchmark.core.run import Prompting, Protocol, RunSpec, Source
 from benchmark.prices import with_price
 from benchmark.registry import check_key, provider_class
 
@@ -60,6 +60,16 @@ class Asking:
         """The words around a question."""
         stops = tuple(stop.encode().decode("unicode_escape") if "\\" in stop else stop for stop in self.stop)
         return Prompting(system=_text(self.system), template=_text(self.template), cot=self.cot, stop=stops)
+
+    def refuse_other_than(self, protocol: Protocol) -> None:
+        """Raise when a run that goes on is told to ask, or to judge, otherwise than it did; saying the same again is fine."""
+        told = {"source": self.source, "prompting": self.prompting, "scorer": self.scorer, "judge": self.judge}
+        plain = {"source": Source(), "prompting": Prompting(), "scorer": (), "judge": None}
+        judge = protocol.judge.label if protocol.judge else None
+        made = {"source": protocol.source, "prompting": protocol.prompting, "scorer": protocol.chosen_scorers, "judge": judge}
+        if any(told[name] not in (plain[name], made[name]) for name in told):
+            given = [f"--{f.name.replace('_', '-')}" for f in fields(Asking) if getattr(self, f.name) != f.default]
+            raise UsageError(f"a run goes on as it was begun: leave out {', '.join(given)}, or start a new run")
 
 
 def _listed(given: Sequence[str], flag: str) -> Iterator[str]:

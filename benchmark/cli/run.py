@@ -160,7 +160,6 @@ def _new_spec(flags: Flags, console: Console) -> RunSpec | None:
     models = checked_models(flags, console)
     if models is None:
         return None
-    asking = flags
     if flags.likelihood:
         check_likelihood(models)
     spec = paced(
@@ -168,8 +167,8 @@ def _new_spec(flags: Flags, console: Console) -> RunSpec | None:
             models=models,
             dataset=_dataset_name(flags.dataset),
             results_dir=Path(),
-            source=asking.source,
-            prompting=asking.prompting,
+            source=flags.source,
+            prompting=flags.prompting,
             scorers=flags.scorer,
             agents=("likelihood",) if flags.likelihood else ("direct",),
             limit=flags.limit,
@@ -179,7 +178,7 @@ def _new_spec(flags: Flags, console: Console) -> RunSpec | None:
         ),
         flags,
     )
-    return with_judge(spec, asking, load_config(flags.config))
+    return with_judge(spec, flags, load_config(flags.config))
 
 
 def _resumed_spec(flags: Flags, console: Console) -> RunSpec | None:
@@ -189,6 +188,7 @@ def _resumed_spec(flags: Flags, console: Console) -> RunSpec | None:
         info = reader.info
     if info.protocol.imported:
         raise UsageError(f"{info.run_id} was imported: its questions cannot be asked on here, only scored anew (tiebreak score)")
+    flags.refuse_other_than(info.protocol)
     models = info.models
     if flags.choice.names_any:
         added = checked_models(flags, console)

@@ -51,7 +51,7 @@ def _guessers(seen: Glance) -> dict[str, float]:
             "always the same place in the file": max(seen.places.values()) / n,
             "always the longest": seen.longest_right / n,
         }
-    total = seen.answers.total()
+    total = seen.free
     return {"always the commonest answer": max(seen.answers.values()) / total} if total else {}
 
 
@@ -77,7 +77,7 @@ def _missing(seen: Glance) -> list[Finding]:
 
 
 def _told(seen: Glance) -> list[Finding]:
-    if seen.told_count < 0.1 * max(1, seen.answers.total()):
+    if seen.told_count < 0.1 * max(1, seen.free):
         return []
     message = f"{seen.told_count:,} questions contain their answer"
     return [Finding(kind="answer in the question", message=message, samples=tuple(seen.told))]
@@ -95,7 +95,7 @@ def _leaks(seen: Glance) -> list[Finding]:
         if guessers["always the same place in the file"] > chance + _LEAK_POINTS and seen.in_order:
             share = guessers["always the same place in the file"]
             found.append(Finding(kind="place", message=f"{share:.0%} of the right choices stand in one place"))
-    elif seen.answers.total() >= _LEAST and guessers["always the commonest answer"] > _FEW_ANSWERS:
+    elif seen.free >= _LEAST and guessers["always the commonest answer"] > _FEW_ANSWERS:
         message = f"always giving the commonest answer scores {guessers['always the commonest answer']:.0%}"
         found.append(Finding(kind="majority", message=message))
     return found

@@ -22,7 +22,9 @@ class Glance:
         """A checksum of each question."""
         self.categories: Counter[str] = Counter()
         self.answers: Counter[int] = Counter()
-        """Of free text, by their checksums."""
+        """Of free text, by their checksums; of the rarer ones not all are counted."""
+        self.free = 0
+        """Samples with an answer in free text."""
         self.sizes: Counter[int] = Counter()
         """How many choices the samples have."""
         self.places: Counter[int] = Counter()
@@ -64,8 +66,10 @@ class Glance:
             self.in_order += 1
 
     def _add_answer(self, sample: Sample, target: str, text: str) -> None:
-        if len(self.answers) < _MOST_ANSWERS:
-            self.answers[crc32(target.encode("utf-8", "replace"))] += 1
+        self.free += 1
+        answer = crc32(target.encode("utf-8", "replace"))
+        if len(self.answers) < _MOST_ANSWERS or answer in self.answers:
+            self.answers[answer] += 1
         if len(target) > 3 and not sample.fixed and target in text:
             self.told_count += 1
             _note(self.told, sample.id)

@@ -170,9 +170,10 @@ class _Patterns:
 
     def __init__(self, flag: str, patterns: Sequence[str]) -> None:
         self._flag = flag
-        self._plain = {pattern for pattern in patterns if not set("*?[") & set(pattern)}
         self._unused = dict.fromkeys(patterns)
-        self._wild = [(pattern, re.compile(fnmatch.translate(pattern))) for pattern in patterns if pattern not in self._plain]
+        self._plain = frozenset(patterns)
+        """Also a name with brackets in it is a name."""
+        self._wild = [(p, re.compile(fnmatch.translate(p))) for p in patterns if set("*?[") & set(p)]
         self._any = not patterns
         self._seen: dict[str, None] = {}
 

@@ -23,15 +23,14 @@ import json
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 from aiohttp import web
 
 from benchmark.core.message import Finish, Reply, StreamEnd, ToolCall, Usage
 from benchmark.core.model import Request
-from benchmark.wire import chat, gemini, messages, ollama, responses
 from benchmark.wire.writing import events_of
+from support.faults import WIRES
 
 KEY = "canary-key-77aa41c9"
 READ = ("Read", "read", "read_file", "ReadFile", "view", "read_files")
@@ -41,13 +40,6 @@ SHELL = (
     *("container.exec", "run_terminal_command"),
 )
 ASK = ("AskUserQuestion", "AskQuestion", "ask_user", "question", "ask_user_question", "request_user_input")
-WIRES: dict[str, ModuleType] = {
-    "chat": chat,
-    "responses": responses,
-    "messages": messages,
-    "gemini": gemini,
-    "ollama": ollama,
-}
 DONE = "Done: the file is repaired."
 USAGE = Usage(input_tokens=1200, cached_tokens=200, output_tokens=34)
 
