@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 help:  ## Say what can be made.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-demo: $(VENV)/.installed  ## See it work: the embedded model against chance.
+demo: $(VENV)/.installed  ## See it work: two ways of asking the embedded model, and chance.
 	@$(BIN)/python run_benchmarks.py demo
 
 test: $(VENV)/.installed-dev  ## Run the tests.
@@ -29,7 +29,7 @@ format: $(VENV)/.installed-dev  ## Put the code into its form.
 
 perf: $(VENV)/.installed-dev  ## Measure the speed, against a bare loop doing the same requests.
 	@failed=0; $(BIN)/python perf/run.py $(ARGS) || failed=1; \
-	for part in sandbox streams gateway pages; do $(BIN)/python perf/$$part.py || failed=1; done; exit $$failed
+	for part in sandbox streams gateway pages large; do $(BIN)/python perf/$$part.py || failed=1; done; exit $$failed
 
 fuzz: $(VENV)/.installed-dev  ## Feed the parsers garbage for FUZZ_SECONDS (600).
 	@PYTHONPATH=. $(BIN)/python tests/fuzz_parsers.py

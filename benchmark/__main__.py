@@ -1,10 +1,10 @@
-"""`python -m benchmark` is `tiebreak`."""
+"""`python -m benchmark` is `python -m tiebreak`."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmark.cli import main
+from tiebreak.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

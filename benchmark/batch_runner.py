@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    # Run as a file, this folder comes first on the path, where `import datasets` would find our own room of that name.
+    # Run as a file, this folder is the first place where imports are looked for; the checkout's own folder belongs there.
     here = Path(__file__).resolve().parent
     sys.path[:] = [str(here.parent), *(entry for entry in sys.path if Path(entry or ".").resolve() != here)]
 
-    from benchmark.cli.main import run_command_line
+    from tiebreak.cli import main
 
-    sys.exit(run_command_line(default_command="batch"))
+    sys.exit(main(default_command="batch"))

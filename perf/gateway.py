@@ -80,10 +80,10 @@ async def streamed(transport: Any, path: str, body: dict[str, Any]) -> float:
 
 async def measured(url: str, measure: Callable[..., Awaitable[float]]) -> dict[str, float]:
     """What a measure gives straight, and through the gateway in each dialect."""
-    from benchmark.core.protocols import Endpoint
-    from benchmark.gateway.gateway import Gateway
-    from benchmark.providers.openai import OpenAI
-    from benchmark.providers.transport import Transport
+    from tiebreak.core.protocols import Endpoint
+    from tiebreak.gateway.gateway import Gateway
+    from tiebreak.providers.openai import OpenAI
+    from tiebreak.providers.transport import Transport
 
     provider = OpenAI(Endpoint(base_url=url, api_key="x"))
     gateway = Gateway(model="m")

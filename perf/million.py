@@ -18,9 +18,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from measure import peak_mb
 
-from benchmark.core.run import RunSpec
-from benchmark.pipeline import TRIALS_CSV, make_plan, run_plan, write_reports
-from benchmark.registry import Catalog, audit_dataset
+from tiebreak.core.contestant import Contestant
+from tiebreak.core.run import Pace, Protocol, RunSpec
+from tiebreak.pipeline import TRIALS_CSV, make_plan, run_plan, write_reports
+from tiebreak.registry import Catalog, audit_dataset
 
 ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
 MOST_MB, MOST_MS = 150.0, 0.20
@@ -53,7 +54,14 @@ def main() -> int:
         write_rows(path, ROWS)
         began = time.process_time()
         model = Catalog().resolve("baseline/constant")
-        plan = make_plan(RunSpec(models=(model,), dataset=str(path), results_dir=Path(folder) / "run", max_connections=64))
+        plan = make_plan(
+            RunSpec(
+                protocol=Protocol(dataset=str(path)),
+                contestants=(Contestant(label=model.label, model=model),),
+                pace=Pace(max_connections=64),
+                results_dir=Path(folder) / "run",
+            )
+        )
         measured("loaded and ordered", began)
         began = time.process_time()
         audit_dataset(plan.dataset)
@@ -66,7 +74,7 @@ def main() -> int:
         write_reports(Path(folder) / "run", csv_path=Path(folder) / "run" / TRIALS_CSV, summary=summary)
         measured("CSV, JSON and page", began)
     most = peak_mb()
-    assert summary.models[0].answered == ROWS
+    assert summary.contestants[0].answered == ROWS
     fits = most < MOST_MB and per_sample <= MOST_MS
     print(f"{'ok' if fits else 'TOO MUCH'}: {per_sample:.3f} ms a sample (most {MOST_MS}), {most:.0f} MB (most {MOST_MB:.0f})")
     return 0 if fits else 1

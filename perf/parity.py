@@ -28,7 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmark.providers.llama_cpp import EMBEDDED, weights  # noqa: E402 -- the repository is not installed
+from tiebreak.providers.llama_cpp import EMBEDDED, weights  # noqa: E402 -- the repository is not installed
 
 ANSWER_TEMPLATE = "{question}\n\n{choices}\n\nReply with one line that reads ANSWER: and the letter of the right choice."
 
@@ -103,7 +103,7 @@ for s in log.samples:
 def served() -> Iterator[dict[str, str]]:
     """The embedded model behind an address and a key, as environment variables."""
     key = secrets.token_hex(16)
-    command = [sys.executable, "-m", "benchmark.providers.llama_cpp_server", str(weights(EMBEDDED)), "--alias", EMBEDDED]
+    command = [sys.executable, "-m", "tiebreak.providers.llama_cpp_server", str(weights(EMBEDDED)), "--alias", EMBEDDED]
     environment = os.environ | {"TIEBREAK_SERVER_KEY": key}
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

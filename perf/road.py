@@ -15,23 +15,29 @@ from measure import CLIENT_CORE, Stopwatch, pin
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmark.core.run import RunSpec
-from benchmark.pipeline import REPORT_JSON, TRIALS_CSV, run_benchmark
-from benchmark.registry import Catalog
-from benchmark.report.html import REPORT_HTML, write_page
-from benchmark.report.summary import summarise
-from benchmark.report.tabular import write_files
-from benchmark.store.reader import StoreReader
+from tiebreak.core.contestant import Contestant
+from tiebreak.core.run import Pace, Protocol, RunSpec
+from tiebreak.pipeline import REPORT_JSON, TRIALS_CSV, run_benchmark
+from tiebreak.registry import Catalog
+from tiebreak.report.html import REPORT_HTML, write_page
+from tiebreak.report.summary import summarise
+from tiebreak.report.tabular import write_files
+from tiebreak.store.reader import StoreReader
 
 
 def run(dataset: Path, results: Path, connections: int) -> None:
     """Run, or go on with, the dataset on the mock model."""
     watch = Stopwatch()
     model = Catalog().resolve("openai/mock")
-    spec = RunSpec(models=(model,), dataset=str(dataset), results_dir=results, max_connections=connections)
+    spec = RunSpec(
+        protocol=Protocol(dataset=str(dataset)),
+        contestants=(Contestant(label=model.label, model=model),),
+        pace=Pace(max_connections=connections),
+        results_dir=results,
+    )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         summary = runner.run(run_benchmark(spec))
-    watch.report(rows=sum(model.answered for model in summary.models))
+    watch.report(rows=sum(model.answered for model in summary.contestants))
 
 
 def export(results: Path) -> None:

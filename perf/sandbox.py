@@ -22,11 +22,11 @@ import uvloop
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from benchmark.core.task import Check, Task, TaskFile  # noqa: E402
-from benchmark.core.work import Command  # noqa: E402
-from benchmark.sandbox.code import run_python  # noqa: E402
-from benchmark.sandbox.isolation import detect_isolation  # noqa: E402
-from benchmark.sandbox.workspace import Workspace  # noqa: E402
+from tiebreak.core.task import Check, Task, TaskFile  # noqa: E402
+from tiebreak.core.work import Command  # noqa: E402
+from tiebreak.sandbox.code import run_python  # noqa: E402
+from tiebreak.sandbox.isolation import detect_isolation  # noqa: E402
+from tiebreak.sandbox.workspace import Workspace  # noqa: E402
 
 ROUNDS = 40
 

@@ -46,10 +46,10 @@ async def at_once(workers: int, rounds: int, ask: Callable[[], Awaitable[object]
 
 async def ours(url: str, workers: int, rounds: int, *, stream: bool) -> dict[str, float]:
     """Our provider."""
-    from benchmark.core.message import user
-    from benchmark.core.model import Request
-    from benchmark.core.protocols import Endpoint
-    from benchmark.providers.openai import OpenAI
+    from tiebreak.core.message import user
+    from tiebreak.core.model import Request
+    from tiebreak.core.protocols import Endpoint
+    from tiebreak.providers.openai import OpenAI
 
     provider = OpenAI(Endpoint(base_url=url, api_key="x"))
     request = Request(model="mock", messages=(user("What is the capital of France?"),), stream=stream)

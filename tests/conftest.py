@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.seeds import SEEDS
 from support.server import FakeServer
 
 # A busy machine is no bug: examples are judged by what they show, not by how long they take to make.
@@ -31,7 +32,7 @@ def inspect_python() -> str:
 
 
 def _landlock() -> bool:
-    from benchmark.sandbox.isolation import landlock_version
+    from tiebreak.sandbox.isolation import landlock_version
 
     return landlock_version() > 0
 
@@ -45,6 +46,7 @@ COMPONENTS: dict[str, Callable[[], bool]] = {
     "landlock": _landlock,
     "root": lambda: os.geteuid() == 0,
     "data": _SHARED_DATA.is_dir,
+    "seeds": SEEDS.is_dir,
     "agents": lambda: all(map(shutil.which, ("cn", "aider", "mini", "opencode", "codex", "claude", "gemini", "qwen"))),
     "node": lambda: shutil.which("node") is not None,
     "punkt": _has_punkt,

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from support.command import only_run, read_csv, run
+from support.server import FakeServer, Fault
 
 ROWS = [{"frage": f"What is {i} + {i}?", "loesung": str(2 * i), "nr": i} for i in range(1, 9)]
 
@@ -19,8 +20,9 @@ def folder(tmp_path):
 FIELDS = ("--field", "frage=input", "--field", "loesung=target", "--field", "nr=id")
 
 
-def asked(folder, *arguments, code=0):
-    done = run("run", "--model", "scripted/right.json", "--dataset", "exam.jsonl", *FIELDS, *arguments, cwd=folder)
+def asked(folder, *arguments, code=0, **environment):
+    line = ("run", "--model", "scripted/right.json", "--dataset", "exam.jsonl", *FIELDS, *arguments)
+    done = run(*line, cwd=folder, **environment)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
@@ -99,6 +101,34 @@ def test_a_judge_that_is_down_makes_failures_and_no_scores(folder):
     assert {row["failure_kind"] for row in rows} == {"verifier"}
     assert {row["score"] for row in rows} == {""}
     assert "judge" in done.stdout
+
+
+@pytest.mark.parametrize("shown", [(), ("--json",)])
+def test_a_judge_that_is_told_to_wait_is_waited_for(folder, shown):
+    """Its waits belong to no contestant, and end no run."""
+
+    def busy_at_first(asked, number):
+        return Fault(status=429, headers={"Retry-After": "0.2"}) if number <= 3 else None
+
+    with FakeServer(lambda prompt: '{"reason": "fine", "grade": 10}', fault=busy_at_first) as server:
+        asked(folder, "--scorer", "judge", "--judge", "openai/judge", *shown, **server.environment())
+    assert {row["score"] for row in read_csv(only_run(folder) / "trials.csv")} == {"1.0"}
+
+
+@pytest.mark.parametrize("scorer", ["pydoc:pipepager", "os:system", "module_beside:judge", "no.such.module:f"])
+def test_a_row_names_no_code(folder, scorer):
+    """A dataset's rows choose among the registered scorers; what they call code is not even imported."""
+    (folder / "module_beside.py").write_text("open('imported', 'w').close()\ndef judge(sample, text): return True\n")
+    (folder / "exam.jsonl").write_text(json.dumps({**ROWS[0], "scorer": scorer}) + "\n")
+    for more in ((), ("--dry-run",)):
+        done = asked(folder, *more, code=1, PYTHONPATH=str(folder))
+        assert f"names the scorer '{scorer}'" in done.stderr
+        assert "--scorer" in done.stderr
+    assert not (folder / "imported").exists()
+    if scorer == "module_beside:judge":
+        (folder / "exam.jsonl").write_text(json.dumps(ROWS[0]) + "\n")
+        asked(folder, "--scorer", scorer, PYTHONPATH=str(folder))
+        assert (folder / "imported").exists()
 
 
 def test_a_house_does_not_judge_its_own(folder):

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from support.command import ROOT, clean_environment, events, only_run, read_csv
+from support.seeds import BATCH_LINES, make_checkout, run_as_printed
 from support.server import FakeServer
 
 pytestmark = pytest.mark.needs("bubblewrap")
@@ -189,24 +190,11 @@ def test_files_of_ollama_models_keep_their_provider_and_lose_latest(home: Path) 
     assert names == {"ollama_llama3_result.json", "gpt-4_result.json"}
 
 
-DOCUMENTED = [
-    "--task {tasks}/easy/fix_typo.md",
-    '--task {tasks}/easy/fix_typo.md --models "llama3,mistral,codellama"',
-    "--task {tasks}/medium/add_validation.md --timeout 3600",
-    '--task {tasks}/smoke/add_comment.md --models "mistral,llama3" --timeout 60',
-    "--task {tasks}/medium/add_validation.md",
-    '--task {tasks}/hard/refactor_metrics.md --models "gpt-4,claude-3-opus,ollama/mixtral" --timeout 7200 --output ./my_results',
-]
-
-
-@pytest.mark.parametrize("line", DOCUMENTED)
+@pytest.mark.parametrize("line", BATCH_LINES)
 def test_every_documented_command_line_runs(line: str, tmp_path: Path) -> None:
-    import shlex
-
     found = ("llama3:latest", "mistral:latest", "codellama:latest", "mixtral:latest")
     with FakeServer(lambda prompt: "FINISH", ollama_models=found) as server:
-        words = shlex.split(line.format(tasks=ROOT / "benchmark" / "tasks"))
-        done = batch(*words, "--follow-ups", "0", cwd=tmp_path, **server.environment())
+        done = run_as_printed(line, make_checkout(tmp_path), timeout=120, **server.environment())
 
     assert done.returncode == 0, done.stdout + done.stderr
     folder = tmp_path / "my_results" if "my_results" in line else only_run(tmp_path)
@@ -290,7 +278,7 @@ def test_tasks_models_agents_and_repeats_multiply_and_the_controls_are_not_ranke
     assert sum(event["event"] == "trial_finished" for event in said) == 12 == len(data["results"])
     assert said[-1]["event"] == "batch_finished" and said[-1]["exit_code"] == done.returncode == 0
     by_agent = {c["agent"]: c for c in data["contestants"]}
-    assert by_agent["solution"]["solved"] == 4 and by_agent["nothing"]["solved"] == 0
+    assert by_agent["solution"]["work"]["solved"] == 4 and by_agent["nothing"]["work"]["solved"] == 0
     assert {place["model"] for place in data["rankings_full"]["fastest"]} <= {"scripted/solves · builtin"}
 
 

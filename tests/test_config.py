@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.config import load_config
-from benchmark.core.errors import ConfigError
+from tiebreak.config import load_config
+from tiebreak.core.errors import ConfigError
 
 
 def config(tmp_path: Path, text: str):

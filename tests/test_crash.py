@@ -97,5 +97,6 @@ def test_killed_twenty_times_ends_as_if_never_killed(tmp_path: Path) -> None:
     assert asked_again == []
     assert _without_times(tmp_path / "killed" / "trials.csv") == _without_times(tmp_path / "calm" / "trials.csv")
     assert len(read_csv(tmp_path / "killed" / "trials.csv")) == SAMPLES
-    scores = [json.loads((tmp_path / n / "comparison_report.json").read_text())["models"][0]["score"] for n in ("killed", "calm")]
+    reports = [json.loads((tmp_path / name / "comparison_report.json").read_text()) for name in ("killed", "calm")]
+    scores = [report["contestants"][0]["score"] for report in reports]
     assert scores[0] == scores[1]

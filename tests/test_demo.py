@@ -18,18 +18,20 @@ from support.server import FakeServer
 
 
 @pytest.mark.needs("embedded")
-def test_demo_ends_with_the_embedded_model_beating_chance(tmp_path: Path) -> None:
-    """Fifty questions to a real model, a table, the place of the reports, and what to do next."""
+def test_demo_compares_two_ways_of_asking_and_reaches_a_verdict(tmp_path: Path) -> None:
+    """Fifty questions twice to a real model, a table, a verdict, the place of the reports, and what to do next."""
     done = run("demo", cwd=tmp_path, timeout=300)
 
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((only_run(tmp_path) / "comparison_report.json").read_text())
+    short, pirate = (f"llama_cpp/smollm2-135m · {prompt}" for prompt in ("short", "pirate"))
+    (pair,) = report["comparisons"]
+    assert (pair["first"], pair["second"], pair["samples"]) == (short, pirate, 50)
+    verdict = report["claims"][0]
+    assert verdict["kind"] == ("leads" if pair["p_corrected"] < 0.05 else "tie")
+    assert verdict["sentence"] in " ".join(done.stdout.split())
     above = next(claim for claim in report["claims"] if claim["kind"] == "above_reference")
-    assert above["facts"]["model"] == "llama_cpp/smollm2-135m"
     assert above["facts"]["low"] > above["facts"]["reference_score"]
-    assert above["facts"]["samples"] == 50
-    assert report["comparisons"] == []
-    assert "llama_cpp/smollm2-135m is above baseline/random, which scores 0.00." in done.stdout
     assert "A toy model proves the tool, not a choice" in done.stdout
     assert "comparison_report.json" in done.stdout
 
@@ -83,7 +85,7 @@ def test_baselines_score_as_chance_does(tmp_path: Path) -> None:
     """On `truthfulness`, guessing and always taking the first choice are within three standard errors of a quarter."""
     line = "--models baseline/random,baseline/always-first,baseline/constant --dataset truthfulness --repeats 4"
     assert run(*line.split(), cwd=tmp_path).returncode == 0
-    for model in json.loads((only_run(tmp_path) / "comparison_report.json").read_text())["models"]:
+    for model in json.loads((only_run(tmp_path) / "comparison_report.json").read_text())["contestants"]:
         error = math.sqrt(0.25 * 0.75 / (model["planned"] / 4))
         assert abs(model["score"] - 0.25) <= 3 * error, model["model"]
 

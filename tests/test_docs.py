@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from benchmark.cli.main import tiebreak
-from benchmark.core.errors import FailureKind
-from benchmark.pipeline import REPORT_JSON, TRIALS_CSV
-from benchmark.registry import names
-from benchmark.report.tabular import COLUMNS
+from tiebreak.cli.main import tiebreak
+from tiebreak.core.errors import FailureKind
+from tiebreak.pipeline import REPORT_JSON, TRIALS_CSV
+from tiebreak.registry import names
+from tiebreak.report.tabular import COLUMNS
+from tiebreak.runfile import RunFile
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -36,7 +39,7 @@ def _reference() -> str:
 
 
 def test_command_reference_is_what_help_says() -> None:
-    """docs/cli.md is the help text; `UPDATE_DOCS=1 make test ARGS=tests/test_docs.py` writes it anew."""
+    """docs/cli.md is the help text; `UPDATE_DOCS=1 make test ARGS=tests/test_docs.py` rewrites it."""
     path = ROOT / "docs" / "cli.md"
     if os.environ.get("UPDATE_DOCS"):
         path.write_text(_reference(), encoding="utf-8")
@@ -81,6 +84,76 @@ def test_every_column_is_listed() -> None:
     assert re.findall(r"\w+", listed) == list(COLUMNS)
     assert REPORT_JSON in reference
     assert TRIALS_CSV in reference
+
+
+def _section(title: str) -> str:
+    """A section of the reference, with those below it."""
+    level, reference = title.partition(" ")[0], (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    return re.split(rf"^#{{1,{len(level)}}} ", reference.partition(f"\n{title}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def _unnamed(keys: Iterable[str], text: str) -> list[str]:
+    named = {word for code in re.findall(r"`([^`]+)`", text) for word in re.findall(r"\w+", code)}
+    return [key for key in keys if key not in named]
+
+
+@pytest.fixture(scope="module")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models, two prompts, and a choice among them: every part of a report has something in it."""
+    folder = tmp_path_factory.mktemp("tiny")
+    rows = [{"id": f"q{i}", "input": f"Q{i}?", "target": "yes"} for i in range(12)]
+    (folder / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for model, right in (("a", 9), ("b", 4)):
+        answers = [{"when": f"Q{i}?", "text": "yes" if i < right else "no"} for i in range(12)]
+        (folder / f"{model}.json").write_text(json.dumps({"answers": answers}))
+    line = ["--models", f"scripted/{folder}/a.json,scripted/{folder}/b.json", "--dataset", str(folder / "q.jsonl")]
+    line += ["--prompt", "plain=", "--prompt", "kind=Be kind.", "--choose-on", "half", "--output", str(folder / "r"), "--json"]
+    result = CliRunner().invoke(tiebreak, ["run", *line], standalone_mode=False)
+    assert result.return_value == 0, result.output
+    (folder / "events.jsonl").write_text(result.stdout)
+    return folder
+
+
+def test_every_key_of_a_report_is_described(tiny_run: Path) -> None:
+    """Top level, contestants, pairs, effects, the choice and results: one schema, all of it in the reference."""
+    data = json.loads((tiny_run / "r" / REPORT_JSON).read_text(encoding="utf-8"))
+    assert _unnamed(data, _section("## comparison_report.json").partition("###")[0]) == []
+    for part in ("protocol", "pace", "rankings", "rankings_full", "summary_stats"):
+        assert _unnamed(data[part], _section("## comparison_report.json")) == [], part
+    assert _unnamed(data["contestants"][0], _section("### A contestant")) == []
+    assert _unnamed(data["comparisons"][0], _section("### A comparison")) == []
+    factor = data["factors"][0]
+    assert _unnamed([*factor, *factor["levels"][0], *factor["effects"][0]], _section("### factors")) == []
+    assert _unnamed([*data["chosen"], *data["chosen"]["rivals"][0]], _section("### chosen")) == []
+    assert list(data["results"][0]) == list(COLUMNS)
+
+
+def test_every_event_and_its_keys_are_described(tiny_run: Path) -> None:
+    described = _section("## Events (`--json`)")
+    for line in (tiny_run / "events.jsonl").read_text(encoding="utf-8").splitlines():
+        event = json.loads(line)
+        keys = ["exit_code", "run"] if event["event"] == "run_finished" else event
+        assert _unnamed([event["event"], *keys], described) == []
+
+
+@pytest.mark.needs("bubblewrap")
+def test_every_key_of_an_attempt_is_described(tmp_path: Path) -> None:
+    """Coding tasks: `work` of a contestant, further keys of a result, and the model's own file."""
+    task, output = ROOT / "benchmark" / "tasks" / "easy" / "fix_typo.md", tmp_path / "b"
+    (tmp_path / "m.json").write_text('{"answers": [], "default": "FINISH"}')
+    line = ["batch", "--task", str(task), "--model", f"scripted/{tmp_path}/m.json", "--output", str(output), "--quiet"]
+    assert CliRunner().invoke(tiebreak, line, standalone_mode=False).return_value == 0
+    data = json.loads((output / REPORT_JSON).read_text(encoding="utf-8"))
+    assert _unnamed(data["contestants"][0]["work"], _section("### A contestant")) == []
+    assert _unnamed(data["results"][0], _section("### A result") + _section("## trials.csv")) == []
+    own = json.loads(next(output.glob("*_result.json")).read_text(encoding="utf-8"))
+    described = _section("## NAME_result.json") + _section("### A result") + _section("## comparison_report.csv")
+    assert _unnamed(own, described) == []
+    assert isinstance(own["results"], list)
+
+
+def test_every_key_of_a_run_file_is_described() -> None:
+    assert _unnamed(RunFile.__struct_fields__, _section("## A run file")) == []
 
 
 def test_examples_in_the_documents_run_as_printed() -> None:

@@ -18,27 +18,28 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from support.faults import DIALECTS, FAULTS, HINTS, KEYS, USAGE, FaultServer
+from support.specs import trial_of
 
-from benchmark.agents.direct import Direct
-from benchmark.core.clock import SystemClock
-from benchmark.core.errors import FailureKind, ProviderError
-from benchmark.core.message import Reply, Usage, user
-from benchmark.core.model import ModelRef, Request
-from benchmark.core.protocols import Endpoint
-from benchmark.core.redact import Redactor
-from benchmark.core.run import RetryPolicy
-from benchmark.core.sample import Sample
-from benchmark.core.trial import Outcome, Trial, TrialResult
-from benchmark.engine.attempt import Tools, attempt
-from benchmark.engine.call import Caller
-from benchmark.engine.deadlines import Deadlines
-from benchmark.engine.stop import Stop
-from benchmark.engine.traffic import Account, Gate
-from benchmark.providers.anthropic import Anthropic
-from benchmark.providers.google import Google
-from benchmark.providers.http import HttpProvider
-from benchmark.providers.ollama import Ollama
-from benchmark.providers.openai import OpenAI, Responses
+from tiebreak.core.clock import SystemClock
+from tiebreak.core.contestant import DIRECT
+from tiebreak.core.errors import FailureKind, ProviderError
+from tiebreak.core.message import Reply, Usage, user
+from tiebreak.core.model import ModelRef, Request
+from tiebreak.core.protocols import Endpoint
+from tiebreak.core.redact import Redactor
+from tiebreak.core.run import RetryPolicy
+from tiebreak.core.sample import Sample
+from tiebreak.core.trial import Outcome, Trial, TrialResult
+from tiebreak.engine.attempt import Agents, Tools, attempt
+from tiebreak.engine.call import Caller
+from tiebreak.engine.deadlines import Deadlines
+from tiebreak.engine.stop import Stop
+from tiebreak.engine.traffic import Account, Gate
+from tiebreak.providers.anthropic import Anthropic
+from tiebreak.providers.google import Google
+from tiebreak.providers.http import HttpProvider
+from tiebreak.providers.ollama import Ollama
+from tiebreak.providers.openai import OpenAI, Responses
 
 PROVIDERS: Mapping[str, tuple[type[HttpProvider], str]] = {
     "chat": (OpenAI, "OPENAI_API_KEY"),
@@ -265,7 +266,7 @@ class Bench:
         async with _provider(way.dialect, base_url or self.server.base_url(way.dialect)) as provider:
             witnessed, deadlines = Witnessed(provider, streamed=way.streamed), Deadlines(SystemClock())
             caller = make_caller(witnessed, deadlines, policy, timeout_s, stop)
-            tools = Tools(agents={"direct": Direct()}, scorers={}, caller=caller, redact=Redactor.from_environment())
+            tools = Tools(agents=Agents(DIRECT), scorers={}, caller=caller, redact=Redactor.from_environment())
             ticker, started = asyncio.create_task(deadlines.watch()), time.monotonic()
             try:
                 result = await attempt(_trial(prompt), tools)
@@ -293,7 +294,7 @@ async def _provider(dialect: str, base_url: str) -> AsyncIterator[HttpProvider]:
 def _trial(prompt: str) -> Trial:
     sample = Sample(id="s", messages=(user(prompt),), scorers=())
     model = ModelRef(provider="any", name=MODEL, label=MODEL)
-    return Trial(sample=sample, model=model, agent="direct", repeat=0, asked="", id="t")
+    return trial_of(sample, model)
 
 
 @pytest.fixture(scope="module")

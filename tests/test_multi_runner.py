@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-import benchmark
-from benchmark import (
+import tiebreak
+from tiebreak import (
     BenchmarkResult,
     ExecutionMode,
     ModelBenchmarkResult,
@@ -26,16 +26,17 @@ from benchmark import (
     RateLimitError,
     get_provider_for_model,
 )
-from benchmark.core.model import ModelRef
-from benchmark.providers.openai import OpenAI
-from benchmark.registry import Catalog
+from tiebreak.core.model import ModelRef
+from tiebreak.multi_runner import run_benchmark
+from tiebreak.providers.openai import OpenAI
+from tiebreak.registry import Catalog
 
-ROOT = Path(benchmark.__file__).resolve().parents[1]
+ROOT = Path(tiebreak.__file__).resolve().parents[1]
 MODELS = ["gpt-4", "claude-3", "gemini-1.5"]
 RESULT_KEYS = (
     *("model", "provider", "dataset", "start_time", "end_time", "total_duration_seconds", "total_prompts"),
     *("successful_evaluations", "failed_evaluations", "overall_score", "average_response_time_seconds"),
-    *("evaluations", "model_config", "error", "error_type", "timed_out"),
+    *("evaluations", "model_config", "error", "error_type", "error_time", "timed_out"),
 )
 FUNCTIONS = '''
 import os, signal, subprocess, sys, time
@@ -88,13 +89,17 @@ def returns_a_lock(model, dataset):
 
 def returns_a_list(model, dataset):
     return [1]
+
+
+def returns_options(model, dataset, **options):
+    return {"model_config": options}
 '''
 
 
 @pytest.fixture(autouse=True)
 def shipped_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the shipped models, whatever this machine has configured."""
-    monkeypatch.setattr("benchmark.config.current_catalog", Catalog)
+    monkeypatch.setattr("tiebreak.config.current_catalog", Catalog)
 
 
 @pytest.fixture
@@ -205,6 +210,27 @@ def test_four_fields_are_enough():
 
     assert result.success
     assert (result.total_prompts, result.overall_score, result.evaluations, result.error) == (0, 0.0, [], None)
+
+
+def test_records_can_be_filled_in_field_by_field():
+    """As callers do who build a result while a benchmark runs."""
+    result, run = a_result(), a_run()
+
+    result.error, result.error_type, result.end_time = "no", "ValueError", datetime(2026, 1, 2, tzinfo=UTC)
+    result.error_time = result.end_time
+    run.model_results.append(result)
+    run.end_time = result.end_time
+
+    assert run.failed_models == [result]
+    assert (result.to_dict()["error"], result.to_dict()["error_time"]) == ("no", "2026-01-02T00:00:00+00:00")
+    assert run.to_dict()["end_time"] == "2026-01-02T00:00:00+00:00"
+
+
+def test_the_summary_counts_the_models_asked_for():
+    """A model without a result yet is one of them."""
+    run = BenchmarkResult("capitals", MODELS, ExecutionMode.SEQUENTIAL, datetime.now(UTC), model_results=[a_result()])
+
+    assert (run.summary_stats["total_models"], run.summary_stats["successful_models"]) == (3, 1)
 
 
 @pytest.mark.parametrize("fields", [{"error": "no"}, {"timed_out": True}])
@@ -326,7 +352,7 @@ def test_callback_may_ask_the_tracker():
 def test_the_documents_example_runs_as_printed(capsys):
     """The programmatic example of the document, word for word."""
     code = """
-from benchmark import MultiModelBenchmarkRunner, ExecutionMode
+from tiebreak import MultiModelBenchmarkRunner, ExecutionMode
 
 # Define your benchmark function
 def my_benchmark(model_name: str, dataset_name: str) -> dict:
@@ -424,6 +450,37 @@ def test_no_more_models_at_once_than_workers():
     assert most == 2
 
 
+def test_keyword_arguments_are_passed_to_the_function():
+    """run() takes any, and every model's call gets them."""
+    calls = []
+
+    def note(model_name: str, dataset_name: str, **options) -> dict:
+        calls.append((model_name, dataset_name, options))
+        return {}
+
+    MultiModelBenchmarkRunner(note).run(models=["gpt-4", "claude-3"], dataset_name="d", limit=5, verbose=True)
+
+    assert calls == [(model, "d", {"limit": 5, "verbose": True}) for model in ("gpt-4", "claude-3")]
+
+
+def test_a_keyword_argument_the_function_does_not_take_is_its_models_error():
+    """Python's own message names it."""
+    (result,) = MultiModelBenchmarkRunner(half_right).run(["gpt-4"], "d", limit=5).model_results
+
+    assert result.error_type == "TypeError" and "'limit'" in result.error
+
+
+@pytest.mark.parametrize("models", [[], ["baseline/random"]])
+def test_the_pipeline_refuses_keyword_arguments_it_does_not_have(models, tmp_path, monkeypatch):
+    """They are named, and nothing is run."""
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(TypeError, match="'limt', 'sed'"):
+        MultiModelBenchmarkRunner(None).run(models, "warmup", limt=5, sed=1)
+
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("mode", list(ExecutionMode))
 @pytest.mark.parametrize(
     "error", [ProviderError("the server is down"), RateLimitError("slow down", retry_after=3), ZeroDivisionError(), SystemExit(3)]
@@ -487,7 +544,7 @@ def test_models_are_resolved_through_the_modules_own_name(monkeypatch):
             raise KeyError(name)
         return House
 
-    monkeypatch.setattr("benchmark.multi_runner.get_provider_for_model", resolve)
+    monkeypatch.setattr("tiebreak.multi_runner.get_provider_for_model", resolve)
 
     ours, theirs = MultiModelBenchmarkRunner(half_right).run(["ours", "theirs"], "d").model_results
 
@@ -498,7 +555,7 @@ def test_models_are_resolved_through_the_modules_own_name(monkeypatch):
 def test_provider_of_a_configured_model(monkeypatch):
     """Names of the configuration count as well as ours."""
     mine = ModelRef(provider="openai", name="gpt-4", label="mine")
-    monkeypatch.setattr("benchmark.config.current_catalog", lambda: Catalog(configured={"mine": mine}))
+    monkeypatch.setattr("tiebreak.config.current_catalog", lambda: Catalog(configured={"mine": mine}))
 
     assert get_provider_for_model("mine") is OpenAI
 
@@ -574,7 +631,7 @@ def test_the_interpreter_leaves_at_once(tmp_path):
     """A function that is still asleep keeps nobody."""
     text = """
 import time
-from benchmark import MultiModelBenchmarkRunner, ExecutionMode
+from tiebreak import MultiModelBenchmarkRunner, ExecutionMode
 runner = MultiModelBenchmarkRunner(lambda m, d: time.sleep(30), ExecutionMode.PARALLEL, timeout_per_model=0.2)
 print(len(runner.run(["baseline/random", "baseline/constant"], "d").failed_models))
 """
@@ -687,6 +744,18 @@ def test_what_ended_a_process_is_said(functions, name, limits, error_type, says)
     assert (result.error_type, result.timed_out) == (error_type, False)
 
 
+def test_keyword_arguments_are_sent_to_the_process(functions):
+    """One that cannot be sent is named."""
+    runner = MultiModelBenchmarkRunner(functions.returns_options, isolation="process", timeout_per_model=20)
+
+    (result,) = runner.run(["gpt-4"], "d", limit=5, tags=["a"]).model_results
+    (unsendable,) = runner.run(["gpt-4"], "d", limit=5, lock=threading.Lock()).model_results
+
+    assert result.model_config == {"limit": 5, "tags": ["a"]}
+    assert "the keyword argument 'lock' cannot be sent" in unsendable.error
+    assert 'use isolation="thread"' in unsendable.error
+
+
 def test_a_function_that_cannot_travel_names_the_other_isolation():
     """A lambda has no name another process could find it by."""
     (result,) = MultiModelBenchmarkRunner(lambda m, d: {}, isolation="process").run(["gpt-4"], "d").model_results
@@ -697,7 +766,7 @@ def test_a_function_that_cannot_travel_names_the_other_isolation():
 def test_a_script_without_a_guard_is_told_so(tmp_path):
     """The new process runs the script again: the error says what to write, and nothing goes round in circles."""
     text = """
-from benchmark import MultiModelBenchmarkRunner
+from tiebreak import MultiModelBenchmarkRunner
 def scores(model, dataset): return {}
 print(MultiModelBenchmarkRunner(scores, isolation="process").run(["baseline/random"], "d").model_results[0].error)
 """
@@ -818,11 +887,37 @@ def test_a_model_named_twice_is_asked_once(here):
 
     assert first == second
     assert len(first.evaluations) == 50
+    first.evaluations.clear()
+    assert len(second.evaluations) == 50
+
+
+def test_the_pipeline_as_a_benchmark_function(here):
+    """run_benchmark() returns what a runner takes, and a runner records the same result and the same errors."""
+    right = scripted(here, "right.json", answers=[{"when": "France", "text": "Paris"}], default="I do not know")
+    locked = scripted(here, "locked.json", answers=[{"error": "auth", "text": "the key was rejected"}])
+
+    returned = run_benchmark(right, "warmup")
+    result, failed, keyless = MultiModelBenchmarkRunner(run_benchmark).run([right, locked, "gpt-4"], "warmup").model_results
+
+    keys = ("total_prompts", "successful_evaluations", "failed_evaluations", "overall_score", "evaluations", "model_config")
+    assert tuple(returned) == keys
+    assert (returned["total_prompts"], len(returned["evaluations"]), returned["model_config"]["name"]) == (50, 50, "right.json")
+    for key in ("total_prompts", "successful_evaluations", "failed_evaluations", "overall_score", "model_config"):
+        assert getattr(result, key) == returned[key]
+    assert (failed.error, failed.error_type) == ("the key was rejected", "ProviderError")
+    assert keyless.error_type == "MissingKey" and "OPENAI_API_KEY" in keyless.error
+
+
+@pytest.mark.parametrize(("options", "error"), [({}, tiebreak.BenchmarkError), ({"limt": 3}, TypeError)])
+def test_run_benchmark_raises_what_went_wrong(here, options, error):
+    """A name nobody has, a keyword argument that does not exist."""
+    with pytest.raises(error, match=r"gtp-4|limt"):
+        run_benchmark("gtp-4", "warmup", **options)
 
 
 def test_an_unknown_dataset_is_raised_and_leaves_no_folder(here):
     """It is nobody's result."""
-    with pytest.raises(benchmark.BenchmarkError, match="warmup"):
+    with pytest.raises(tiebreak.BenchmarkError, match="warmup"):
         MultiModelBenchmarkRunner(None).run(["baseline/random"], "warmpu")
 
     assert not list(here.iterdir())

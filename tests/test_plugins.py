@@ -36,7 +36,7 @@ def place(tmp_path_factory):
 
 def tiebreak(place, cwd, *arguments):
     environment = clean_environment(PYTHONPATH=os.pathsep.join((str(ROOT), str(place))))
-    command = [sys.executable, "-m", "benchmark", *arguments]
+    command = [sys.executable, "-m", "tiebreak", *arguments]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
 
 

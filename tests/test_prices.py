@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmark.core.model import ModelRef, Price
-from benchmark.prices import with_price
+from tiebreak.core.model import ModelRef, Price
+from tiebreak.prices import with_price
 
 
 def priced(provider: str, name: str, **more: object) -> Price | None:

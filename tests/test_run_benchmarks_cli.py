@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.command import events, only_run, read_csv, run, start
+from support.seeds import RUN_LINES, make_checkout, run_as_printed
 from support.server import KEY, Asked, FakeServer, Fault
 
 
@@ -20,23 +21,10 @@ def quick(server: FakeServer) -> dict[str, str]:
     return server.environment()
 
 
-DOCUMENTED = [
-    "--model gemini-1.5-flash --dataset truthfulness",
-    "--models gemini-1.5-flash,gpt-4,claude-3-opus-20240229 --dataset truthfulness",
-    "--all-models --dataset truthfulness",
-    "--models gpt-4,claude-3-opus-20240229 --dataset truthfulness --parallel",
-    "--provider google --dataset truthfulness",
-    "--model gpt-4 --dataset truthfulness --use-engine",
-    "--models gpt-4,claude-3,gemini-1.5 --dataset truthfulness --use-engine",
-    "--models gpt-4,claude-3,gemini-1.5 --dataset truthfulness --use-engine --parallel",
-    "--all-models --dataset truthfulness --use-engine --timeout 60",
-]
-
-
-@pytest.mark.parametrize("line", DOCUMENTED)
+@pytest.mark.parametrize("line", RUN_LINES)
 def test_every_documented_command_line_runs(line: str, tmp_path: Path, server: FakeServer) -> None:
     """Each command line of the documents ends with 0 and asks every sample of every model exactly once."""
-    done = run(*line.split(), cwd=tmp_path, **server.environment())
+    done = run_as_printed(line, make_checkout(tmp_path), **server.environment())
 
     assert done.returncode == 0, done.stdout + done.stderr
     asked = {(a.model, a.prompt) for a in server.ledger}
@@ -124,7 +112,7 @@ def test_json_streams_events_on_standard_output_alone(tmp_path: Path, quick: dic
 
     told = events(done.stdout)
     assert [e["event"] for e in told].count("trial_finished") == 100
-    assert told[0]["event"] == "model_started"
+    assert told[0]["event"] == "contestant_started"
     assert told[-1]["event"] == "run_finished"
     assert told[-1]["exit_code"] == 0
     assert "✓ gpt-4" in done.stderr
@@ -372,7 +360,7 @@ def test_broken_dataset_is_named_with_its_line(lines: tuple[str, ...], said: str
         ("--model llama_cpp/none.gguf --dataset warmup", "there is no file 'none.gguf'"),
         ("--models baseline/random,baseline/random --dataset warmup --repeats 0", "Invalid value for '--repeats'"),
         ("--model baseline/random@temprature=0 --dataset warmup", "did you mean 'temperature'"),
-        ("frobnicate", "Got unexpected extra argument"),
+        ("frobnicate", "there is no run file frobnicate"),
     ],
 )
 def test_bad_flags_are_explained(line: str, said: str, tmp_path: Path) -> None:
@@ -515,12 +503,12 @@ def test_doctor_says_which_keys_are_set_but_not_their_value(tmp_path: Path, quic
 
 
 def test_doctor_names_a_foreign_package_in_the_way(tmp_path: Path) -> None:
-    (tmp_path / "benchmark").mkdir()
-    (tmp_path / "benchmark" / "__init__.py").write_text("")
+    (tmp_path / "tiebreak").mkdir()
+    (tmp_path / "tiebreak" / "__init__.py").write_text("")
     done = run("doctor", cwd=tmp_path, PYTHONPATH=str(tmp_path))
 
     assert done.returncode == 1
-    assert "another package named benchmark is in the way" in done.stdout
+    assert "another package named tiebreak is in the way" in done.stdout
 
 
 def test_ask_shows_answers_side_by_side(tmp_path: Path) -> None:
@@ -633,7 +621,7 @@ def test_cached_answers_are_marked_and_count_nothing(tmp_path: Path, server: Fak
     rows = read_csv(tmp_path / "second" / "trials.csv")
     assert len(server.ledger) == 10
     assert {(row["cached"], row["cost_usd"], row["input_tokens"]) for row in rows} == {("1", "", "")}
-    assert json.loads((tmp_path / "second" / "comparison_report.json").read_text())["models"][0]["latency"] is None
+    assert json.loads((tmp_path / "second" / "comparison_report.json").read_text())["contestants"][0]["latency"] is None
 
 
 def test_models_of_one_ollama_server_take_turns(tmp_path: Path) -> None:

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 from support.command import read_csv
 from support.faults import DIALECTS, KEYS, Asked, FaultServer
+from support.specs import spec_of
 
-from benchmark.core.events import Event, ModelFinished, ModelState, ModelWaiting, TrialFinished
-from benchmark.core.model import ModelRef
-from benchmark.core.run import RetryPolicy, RunSpec
-from benchmark.pipeline import TRIALS_CSV, run_benchmark, write_reports
-from benchmark.report.summary import Summary
+from tiebreak.core.events import ContestantFinished, ContestantState, ContestantWaiting, Event, TrialFinished
+from tiebreak.core.model import ModelRef
+from tiebreak.core.run import RetryPolicy
+from tiebreak.pipeline import TRIALS_CSV, run_benchmark, write_reports
+from tiebreak.report.summary import Summary
 
 SAMPLES = 500
 SHARE = 0.3
@@ -94,10 +95,10 @@ def _models(server: FaultServer) -> tuple[ModelRef, ...]:
 
 
 async def _run(server: FaultServer, dataset: Path, folder: Path, *, request_timeout_s: float = 20) -> tuple[Summary, list[Event]]:
-    spec = RunSpec(
-        models=_models(server),
-        dataset=str(dataset),
-        results_dir=folder,
+    spec = spec_of(
+        _models(server),
+        str(dataset),
+        folder,
         max_workers=len(DIALECTS),
         max_connections=16,
         request_timeout_s=request_timeout_s,
@@ -115,7 +116,7 @@ def _rows(folder: Path) -> list[dict[str, str]]:
 
 
 def _scores(folder: Path) -> list[dict[str, object]]:
-    models = json.loads((folder / "comparison_report.json").read_text())["models"]
+    models = json.loads((folder / "comparison_report.json").read_text())["contestants"]
     return [{name: model[name] for name in ("model", "score")} for model in models]
 
 
@@ -142,10 +143,10 @@ async def test_storm_changes_no_score(tmp_path: Path, dataset: Path) -> None:
 
     assert set(_finished(told).values()) == {1}
     assert len(_finished(told)) == SAMPLES * len(DIALECTS)
-    ends = [event for event in told if isinstance(event, ModelFinished)]
-    assert {event.state for event in ends} == {ModelState.FINISHED}
+    ends = [event for event in told if isinstance(event, ContestantFinished)]
+    assert {event.state for event in ends} == {ContestantState.FINISHED}
     assert sum(event.done for event in ends) == SAMPLES * len(DIALECTS)
-    assert sum(isinstance(event, ModelWaiting) for event in told) > 0
+    assert sum(isinstance(event, ContestantWaiting) for event in told) > 0
 
     assert len(_rows(stormy)) == SAMPLES * len(DIALECTS)
     assert _rows(stormy) == _rows(calm)
@@ -175,8 +176,8 @@ async def test_model_that_is_cut_off_mid_run_stops_alone(fault: str, tmp_path: P
         server.script = cut_off
         _, told = await _run(server, dataset, tmp_path / "run")
 
-    states = {event.model: event.state for event in told if isinstance(event, ModelFinished)}
-    assert states == {name: ModelState.FAILED if name == "messages" else ModelState.FINISHED for name in DIALECTS}
+    states = {event.contestant: event.state for event in told if isinstance(event, ContestantFinished)}
+    assert states == {name: ContestantState.FAILED if name == "messages" else ContestantState.FINISHED for name in DIALECTS}
     assert seen == dict.fromkeys(DIALECTS, SAMPLES) | {"messages": seen["messages"]}
     assert 100 < seen["messages"] <= 100 + 16
     rows = Counter((row["model"], row["outcome"]) for row in read_csv(tmp_path / "run" / TRIALS_CSV))
@@ -191,7 +192,7 @@ async def test_fault_while_a_model_is_loaded_passes(tmp_path: Path, dataset: Pat
         server.loading = ("status 503", "reset before the answer", "fine")
         _, told = await _run(server, dataset, tmp_path / "run")
 
-    assert {event.state for event in told if isinstance(event, ModelFinished)} == {ModelState.FINISHED}
+    assert {event.state for event in told if isinstance(event, ContestantFinished)} == {ContestantState.FINISHED}
 
 
 async def test_model_that_never_loads_does_not_hold_up_the_run(tmp_path: Path, dataset: Path) -> None:

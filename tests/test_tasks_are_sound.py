@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.command import ROOT, run
 
-from benchmark.datasets.tasks import load, spelled
+from tiebreak.datasets.tasks import load, spelled
 
 TASKS = ROOT / "benchmark" / "tasks"
 pytestmark = pytest.mark.needs("bubblewrap", "node")

@@ -127,7 +127,7 @@ def test_a_cost_budget_stops_cleanly_and_more_of_it_goes_on(tmp_path: Path) -> N
     assert "may not fit into --max-cost 0.05" in first.stdout
     assert len({a.prompt for a in server.ledger}) == len(server.ledger) == 365
     ended = events(more.stdout)[-1]
-    assert ended["models"][0]["cost_usd"] == pytest.approx(365 * PRICE_OF_ANSWER)
+    assert ended["contestants"][0]["cost_usd"] == pytest.approx(365 * PRICE_OF_ANSWER)
 
 
 def test_failed_attempts_count_as_spent_at_their_worst(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_token_budget_stops_cleanly(tmp_path: Path, server: FakeServer) -> Non
 
     assert done.returncode == 2
     assert 1500 < len(server.ledger) * TOKENS_PER_ANSWER <= 2000
-    ends = [e for e in events(done.stdout) if e["event"] == "model_finished"]
+    ends = [e for e in events(done.stdout) if e["event"] == "contestant_finished"]
     assert [e["state"] for e in ends] == ["out_of_budget"] * 2
     assert all("--max-total-tokens 2000" in e["message"] for e in ends)
 
@@ -181,7 +181,7 @@ def test_limits_of_the_configuration_are_the_models_own(tmp_path: Path) -> None:
         line = "--models slow,quick --dataset warmup --limit 4 --json"
         done = run(*line.split(), cwd=tmp_path, **server.environment())
 
-    seconds = {e["model"]: e["seconds"] for e in events(done.stdout) if e["event"] == "model_finished"}
+    seconds = {e["contestant"]: e["seconds"] for e in events(done.stdout) if e["event"] == "contestant_finished"}
     assert seconds["slow"] >= 2.9
     assert seconds["quick"] < 1.0
     assert "rpm limit" in {e["reason"] for e in events(done.stdout) if e["event"] == "waiting"}

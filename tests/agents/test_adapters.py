@@ -7,11 +7,12 @@ import tomllib
 
 import pytest
 
-from benchmark.agents.command import CommandAgent
-from benchmark.agents.installed import Installed, found, json_field, refuse_small_context
-from benchmark.core.errors import AgentError, ConfigError
-from benchmark.core.work import Finished, Gateway
-from benchmark.registry import PLUGINS, make_agent
+from tiebreak.agents.command import CommandAgent
+from tiebreak.agents.installed import Installed, find_installation, json_field, refuse_small_context
+from tiebreak.core.contestant import AgentRef
+from tiebreak.core.errors import AgentError, ConfigError
+from tiebreak.core.work import Finished, Gateway
+from tiebreak.registry import PLUGINS, make_agent
 
 GATEWAY = Gateway(base_url="http://127.0.0.1:8900", model="some-model", context_window=32_768)
 NAMES = ("continue", "aider", "mini-swe-agent", "codex", "claude-code", "opencode", "gemini-cli", "qwen-code")
@@ -19,7 +20,7 @@ AWKWARD = "Fix 'teh' \"typo\"; rm -rf $HOME `id` --help\n{model} \\ end"
 
 
 def agent(name: str) -> Installed:
-    made = make_agent(name)
+    made = make_agent(AgentRef(name=name))
     assert isinstance(made, Installed)
     return made
 
@@ -54,9 +55,9 @@ def test_permissions_and_installation_are_said(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "mini-swe-agent"])
 def test_a_further_prompt_goes_on_with_the_conversation(name: str) -> None:
-    first, again = (getattr(agent(name), step)(GATEWAY, "/home/agent", "Go on.") for step in ("prepare", "follow_up"))
+    first, again = (agent(name).prepare(GATEWAY, "/home/agent", "Go on.", again=again) for again in (False, True))
 
-    assert "Go on." in again.argv and again.argv != first.argv
+    assert agent(name).resumes and "Go on." in again.argv and again.argv != first.argv
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -78,7 +79,7 @@ def test_a_model_with_too_small_a_context_is_refused_beforehand() -> None:
 
 def test_an_agent_that_is_not_installed_says_what_installs_it() -> None:
     with pytest.raises(AgentError, match="no-such-agent is not installed: npm install -g no-such-agent"):
-        found("no-such-agent", "npm install -g no-such-agent")
+        find_installation("no-such-agent", "npm install -g no-such-agent")
 
 
 def test_any_other_agent_runs_by_its_command() -> None:
@@ -89,11 +90,12 @@ def test_any_other_agent_runs_by_its_command() -> None:
         env={"MY_KEY": "{key}"},
     )
     prepared = mine.prepare(GATEWAY, "/home/agent", AWKWARD)
-    again = mine.follow_up(GATEWAY, "/home/agent", "More.")
+    again = mine.prepare(GATEWAY, "/home/agent", "More.", again=True)
 
     assert prepared.argv[:5] == ("my-agent", "--url", "http://127.0.0.1:8900/v1", "--model", "some-model")
     assert prepared.argv[-1] == AWKWARD and prepared.env == {"MY_KEY": "dummy"}
-    assert again is not None and again.argv == ("my-agent", "--continue", "More.")
+    assert mine.resumes and again.argv == ("my-agent", "--continue", "More.")
+    assert not CommandAgent("mine", command="my-agent {prompt}").resumes
 
 
 @pytest.mark.parametrize(("command", "complaint"), [("", "empty"), ("x {prompts}", "{prompts} that nothing fills")])
@@ -104,10 +106,10 @@ def test_a_wrong_command_is_refused(command: str, complaint: str) -> None:
 
 def test_last_words_are_read_from_what_agents_print() -> None:
     events = [{"type": "x"}, {"item": {"type": "agent_message", "text": "Done."}}, {"item": {"type": "other"}}]
-    codex = agent("codex").said(Finished(code=0, output="\n".join(map(json.dumps, events)) + "\nnoise"))
-    claude = agent("claude-code").said(Finished(code=0, output='warning\n{"type": "result", "result": "All good?"}'))
-    opencode = agent("opencode").said(Finished(code=0, output='{"type":"text","part":{"type":"text","text":"Hi"}}'))
+    codex = agent("codex").reply_text(Finished(code=0, output="\n".join(map(json.dumps, events)) + "\nnoise"))
+    claude = agent("claude-code").reply_text(Finished(code=0, output='warning\n{"type": "result", "result": "All good?"}'))
+    opencode = agent("opencode").reply_text(Finished(code=0, output='{"type":"text","part":{"type":"text","text":"Hi"}}'))
 
     assert (codex, claude, opencode) == ("Done.", "All good?", "Hi")
     assert json_field('{\n "response": "whole"\n}', "response") == "whole" and json_field("nothing", "x") == ""
-    assert agent("qwen-code").said(Finished(code=0, output='[{"type":"system"},{"type":"result","result":"R"}]')) == "R"
+    assert agent("qwen-code").reply_text(Finished(code=0, output='[{"type":"system"},{"type":"result","result":"R"}]')) == "R"

@@ -15,16 +15,17 @@ import pytest
 from support.acp_agent import OPTIONS
 from support.agent_model import AgentModel
 from support.command import ROOT, clean_environment
+from support.specs import assignment, spec_of, trial_of
 
-from benchmark.core.events import TrialFinished
-from benchmark.core.message import user
-from benchmark.core.model import ModelRef
-from benchmark.core.run import RunSpec, WorkSettings
-from benchmark.core.sample import Sample
-from benchmark.core.task import Check, Task, TaskFile
-from benchmark.core.trial import Trial, TrialResult, trial_id
-from benchmark.core.work import PermissionOption, PermissionRequest, Verdict, WorkOutcome, Workspace
-from benchmark.engine.execute import Lane, execute
+from tiebreak.core.events import TrialFinished
+from tiebreak.core.message import user
+from tiebreak.core.model import ModelRef
+from tiebreak.core.run import TaskRules
+from tiebreak.core.sample import Sample
+from tiebreak.core.task import Check, Task, TaskFile
+from tiebreak.core.trial import TrialResult
+from tiebreak.core.work import PermissionOption, PermissionRequest, Verdict, WorkOutcome, Workspace
+from tiebreak.engine.execute import execute
 
 pytestmark = pytest.mark.needs("bubblewrap")
 
@@ -56,12 +57,10 @@ async def attempted(person: Person, tmp_path: Path, *, policy: str = "person", t
     )
     sample = Sample(id="typo", messages=(user("Fix it."),), scorers=("check",), task=task)
     model = ModelRef(provider="baseline", name="constant", label="m", reference=True)
-    ident = trial_id(sample.asked_digest, model.digest, AGENT, 0)
-    trial = Trial(sample=sample, model=model, agent=AGENT, repeat=0, asked=sample.asked_digest, id=ident)
-    work = WorkSettings(timeout_s=timeout_s, follow_ups=0, ask_permissions=policy)
-    spec = RunSpec(models=(model,), dataset="x", results_dir=tmp_path, work=work)
-    lane = Lane(model=model, trials=iter([trial]), count=1)
-    events = [event async for event in execute([lane], spec, attendant=person)]
+    rules = TaskRules(timeout_s=timeout_s, follow_ups=0, ask_permissions=policy)
+    spec = spec_of([model], "x", tmp_path, tasks=rules)
+    todo = [assignment([trial_of(sample, model, AGENT)])]
+    events = [event async for event in execute(todo, spec, kinds=frozenset({"task"}), attendant=person)]
     (result,) = [event.result for event in events if isinstance(event, TrialFinished)]
     return result
 
@@ -190,4 +189,4 @@ def test_real_agent_waits_for_the_person(agent: str, tmp_path: Path) -> None:
 
     assert (code, row["outcome"]) == (0, "passed"), shown
     assert row["permission_requests"] == row["human_interventions"] >= 1
-    assert "README.md" in shown.partition("asks for leave to act")[2]
+    assert "README.md" in shown.partition("asks for permission to act")[2]

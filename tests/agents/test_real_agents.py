@@ -189,7 +189,7 @@ def test_agents_that_cannot_ask_are_refused_beforehand(tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=60, check=False)
 
-    assert done.returncode == 1 and "aider cannot ask for leave" in done.stderr and "gemini-cli" in done.stderr
+    assert done.returncode == 1 and "aider cannot ask for permission" in done.stderr and "gemini-cli" in done.stderr
 
 
 def test_an_own_agent_joins_by_its_command(tmp_path: Path) -> None:

@@ -59,14 +59,14 @@ def scored(folder: Path, made: Path, scorer: str) -> dict[str, Any]:
     done = run("score", str(made), "--scorer", scorer, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "nothing was asked" in done.stdout
-    model: dict[str, Any] = json.loads((made / "comparison_report.json").read_text())["models"][0]
+    model: dict[str, Any] = json.loads((made / "comparison_report.json").read_text())["contestants"][0]
     return model
 
 
 def test_imported_answers_are_judged_by_a_scorer_of_ours_and_the_old_scores_stay(tmp_path):
     """Inspect's own `match` and ours have one name and are kept apart."""
     made = imported(tmp_path, inspect_log(tmp_path / "a.eval", capitals()))
-    assert json.loads((made / "comparison_report.json").read_text())["models"][0]["score"] == 0
+    assert json.loads((made / "comparison_report.json").read_text())["contestants"][0]["score"] == 0
 
     model = scored(tmp_path, made, "match")
     assert (model["right"], model["wrong"]) == (2, 1)
@@ -100,7 +100,7 @@ def test_answers_without_a_score_and_cut_off_ones_are_judged_as_what_they_are(tm
         said("ch", "Capital of Switzerland?", "", value=None, target="Bern", error={"message": "the server was down"}),
     ]
     made = imported(tmp_path, inspect_log(tmp_path / "a.eval", rows))
-    before = json.loads((made / "comparison_report.json").read_text())["models"][0]
+    before = json.loads((made / "comparison_report.json").read_text())["contestants"][0]
     assert (before["right"], before["failed"]) == (1, {"transient": 1, "unchecked": 1})
 
     after = scored(tmp_path, made, "match")
@@ -120,7 +120,7 @@ def test_several_models_are_judged_together(tmp_path):
     done = run("score", str(made), "--scorer", "match", cwd=tmp_path)
     assert "6 answers judged by the scorer match" in done.stdout
     report = json.loads((made / "comparison_report.json").read_text())
-    assert {m["model"]: m["right"] for m in report["models"]} == {"openai/m": 2, "openai/n": 1}
+    assert {m["model"]: m["right"] for m in report["contestants"]} == {"openai/m": 2, "openai/n": 1}
 
 
 def test_a_function_of_the_users_judges_imported_answers(tmp_path):
@@ -128,7 +128,7 @@ def test_a_function_of_the_users_judges_imported_answers(tmp_path):
     made = imported(tmp_path, inspect_log(tmp_path / "a.eval", capitals()))
     done = run("score", str(made), "--scorer", "mine:short", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert json.loads((made / "comparison_report.json").read_text())["models"][0]["right"] == 2
+    assert json.loads((made / "comparison_report.json").read_text())["contestants"][0]["right"] == 2
 
 
 def picked_log(folder: Path) -> Path:

@@ -3,16 +3,17 @@
 from datetime import UTC, datetime
 
 import pytest
+from support.specs import trial_of
 
-from benchmark.cli.progress import Counts, Plain
-from benchmark.core.events import ModelStarted, TrialFinished
-from benchmark.core.message import Usage, user
-from benchmark.core.model import ModelRef
-from benchmark.core.sample import Sample
-from benchmark.core.trial import Outcome, Output, Trial, TrialResult
+from tiebreak.cli.progress import Counts, Plain
+from tiebreak.core.events import ContestantStarted, TrialFinished
+from tiebreak.core.message import Usage, user
+from tiebreak.core.model import ModelRef
+from tiebreak.core.sample import Sample
+from tiebreak.core.trial import Outcome, Output, TrialResult
 
 MODEL = ModelRef(provider="openai", name="m", label="m")
-TRIAL = Trial(sample=Sample(id="s", messages=(user("Hi"),), scorers=()), model=MODEL, agent="direct", repeat=0, asked="", id="t")
+TRIAL = trial_of(Sample(id="s", messages=(user("Hi"),), scorers=()), MODEL)
 
 
 def finished(cost_usd):
@@ -27,23 +28,23 @@ def finished(cost_usd):
 def counts():
     """One model with a hundred trials to do."""
     counts = Counts()
-    counts.watch(ModelStarted(model="m", position=1, models=1, trials=100))
+    counts.watch(ContestantStarted(contestant="m", position=1, contestants=1, trials=100))
     return counts
 
 
 def test_the_cost_is_projected_once_five_are_done(counts):
     for _ in range(4):
         counts.watch(finished(0.01))
-    assert counts.models["m"].projected_usd is None
+    assert counts.by_label["m"].projected_usd is None
     counts.watch(finished(0.06))
-    assert counts.models["m"].projected_usd == pytest.approx(2.0)
-    assert counts.models["m"].tokens == 75
+    assert counts.by_label["m"].projected_usd == pytest.approx(2.0)
+    assert counts.by_label["m"].tokens == 75
 
 
 def test_without_a_price_nothing_is_projected(counts):
     for _ in range(10):
         counts.watch(finished(None))
-    assert counts.models["m"].projected_usd is None
+    assert counts.by_label["m"].projected_usd is None
 
 
 @pytest.mark.parametrize(("cost", "said"), [(0.01, ", ~$1.00 in all"), (0.001, ", ~$0.1000 in all"), (None, "s left")])
@@ -51,7 +52,7 @@ def test_plain_lines_say_what_it_will_cost(cost, said):
     lines = []
     view, now = Plain(lines.append), [0.0]
     view._counts.clock = lambda: now[0]
-    view.watch(ModelStarted(model="m", position=1, models=1, trials=100))
+    view.watch(ContestantStarted(contestant="m", position=1, contestants=1, trials=100))
     for _ in range(6):
         now[0] += 2.0
         view.watch(finished(cost))

@@ -15,11 +15,12 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from support.command import read_csv, run
-from support.made import Entrant, write_run
+from support.made import Planted, write_run
 from support.viewing import TOKEN, serving
 
-from benchmark.cli.main import run_command_line, tiebreak
-from benchmark.multi_runner import MultiModelBenchmarkRunner
+from tiebreak.cli.main import run_command_line, tiebreak
+from tiebreak.core.work import Work, WorkOutcome
+from tiebreak.multi_runner import MultiModelBenchmarkRunner
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNT = 24
@@ -35,6 +36,9 @@ def questions(tmp_path: Path) -> Path:
     write_script(tmp_path / "good.json", right=range(20))
     write_script(tmp_path / "bad.json", right=range(2, 6))
     return path
+
+
+WORK = Work(outcome=WorkOutcome.PASSED, seconds=1.0, first_try=True, checked=True)
 
 
 def write_script(path: Path, right: range) -> None:
@@ -63,7 +67,7 @@ def test_terminal_pages_json_csv_and_python_show_the_same_numbers(
     pages = {"report": unescape((folder / "comparison_report.html").read_text()), "viewer": unescape(live)}
 
     assert code == 0
-    for model, record in zip(report["models"], records.model_results, strict=True):
+    for model, record in zip(report["contestants"], records.model_results, strict=True):
         own = [row for row in rows if row["model"] == model["model"]]
         right = sum(float(row["score"]) >= 1 for row in own)
         mean = sum(float(row["score"]) for row in own) / len(own)
@@ -146,7 +150,7 @@ def test_score_judges_kept_answers_anew_and_asks_nothing(tmp_path: Path, questio
         with contextlib.closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
             return connection.execute(query).fetchall()
 
-    before = stored(texts), json.loads((folder / "comparison_report.json").read_text())["models"][0]["score"]
+    before = stored(texts), json.loads((folder / "comparison_report.json").read_text())["contestants"][0]["score"]
     done = run("score", "r", "--scorer", "numeric", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"{COUNT} answers judged by the scorer numeric; nothing was asked." in done.stdout
@@ -159,7 +163,7 @@ def test_score_judges_kept_answers_anew_and_asks_nothing(tmp_path: Path, questio
 
     assert run("score", "r", cwd=tmp_path).returncode == 0
     report = json.loads((folder / "comparison_report.json").read_text())
-    assert (report["models"][0]["score"], report["protocol"]["scorers"]) == (before[1], ["match/2"])
+    assert (report["contestants"][0]["score"], report["protocol"]["scorers"]) == (before[1], ["match/2"])
 
 
 def test_score_knows_the_words_a_run_was_asked_with(tmp_path: Path, questions: Path) -> None:
@@ -168,7 +172,7 @@ def test_score_knows_the_words_a_run_was_asked_with(tmp_path: Path, questions: P
     assert code == 0, shown
     done = run("score", "r", cwd=tmp_path)
     assert f"{COUNT - 2} answers judged by the dataset's own scorers" in done.stdout
-    model = json.loads((folder / "comparison_report.json").read_text())["models"][0]
+    model = json.loads((folder / "comparison_report.json").read_text())["contestants"][0]
     assert model["by_scorer"] == {"match": model["score"], "numeric": pytest.approx(0)}
     assert model["score"] > 0.7
 
@@ -178,7 +182,7 @@ def test_every_scorer_is_reported_and_the_first_ranks(tmp_path: Path, questions:
     script = {"answers": [{"when": "w00!", "text": "w00"}, {"when": "w01!", "text": "It is w01"}], "default": ""}
     (tmp_path / "good.json").write_text(json.dumps(script))
     folder, shown, _ = ask(tmp_path, "r", "scripted/good.json", "--scorer", "includes", "--scorer", "exact")
-    model = json.loads((folder / "comparison_report.json").read_text())["models"][0]
+    model = json.loads((folder / "comparison_report.json").read_text())["contestants"][0]
     assert model["empty"] == COUNT - 2
     assert model["by_scorer"] == pytest.approx({"includes": 2 / COUNT, "exact": 1 / COUNT})
     assert model["score"] == pytest.approx(2 / COUNT)
@@ -311,8 +315,11 @@ def test_the_workflow_in_the_documents_is_valid_and_names_real_flags() -> None:
 
 def test_report_knows_a_batch(tmp_path: Path) -> None:
     """The files of a batch are those of a batch, not those of a run."""
-    entrants = [Entrant(label="m", agent="builtin", planted=[1.0, 0.0]), Entrant(label="m", agent="nothing", planted=[0.0, 0.0])]
-    folder = write_run(tmp_path / "batch_1", entrants, 2, run_id="batch_1", dataset="tasks:easy")
+    contestants = [
+        Planted(label="m", agent="builtin", planted=[1.0, 0.0], work=WORK),
+        Planted(label="m", agent="nothing", planted=[0.0, 0.0], work=WORK),
+    ]
+    folder = write_run(tmp_path / "batch_1", contestants, 2, run_id="batch_1", dataset="tasks:easy")
     done = run("report", str(folder), cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr

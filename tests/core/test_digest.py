@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.core.digest import digest_of, digest_of_texts, order_key
+from tiebreak.core.digest import digest_of, digest_of_texts, order_key
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 

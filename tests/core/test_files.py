@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.core.files import atomic_writer, slug
+from tiebreak.core.files import atomic_writer, slug
 
 
 def test_a_file_appears_with_all_its_text(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmark.core.message import ImagePart, Message, TextPart, Usage, assistant, system, user
+from tiebreak.core.message import ImagePart, Message, TextPart, Usage, assistant, system, user
 
 
 def test_a_messages_text_is_its_text_parts():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.core.redact import HIDDEN, Redactor
+from tiebreak.core.redact import HIDDEN, Redactor
 
 
 @pytest.mark.parametrize(

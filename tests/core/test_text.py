@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.core.text import answer_text, clauses, says, words
+from tiebreak.core.text import answer_text, clauses, says, words
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import sys
 import pytest
 from support.command import run
 
-from benchmark.datasets import glance
-from benchmark.registry import audit_dataset, load_dataset
+from tiebreak.datasets import profile
+from tiebreak.registry import audit_dataset, load_dataset
 
 
 def written(path, rows):
@@ -70,8 +70,8 @@ def test_fifty_thousand_samples_are_looked_over_in_little_time_and_memory(tmp_pa
             file.write(json.dumps({"id": i, "input": f"Question {i}? " + "x" * 100, "target": f"a{i}"}) + "\n")
     code = """
 import resource, sys, time
-from benchmark.datasets import glance
-from benchmark.registry import audit_dataset, load_dataset
+from tiebreak.datasets import profile
+from tiebreak.registry import audit_dataset, load_dataset
 memory = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 audit_dataset(load_dataset("warmup"))
 before = memory()
@@ -89,7 +89,9 @@ print(time.process_time() - began, memory() - before)
 
 
 class Unnoticed:
-    """A dataset of somebody else's, which took notice of nothing."""
+    """A dataset that took notice of nothing while it was loaded."""
+
+    profile = None
 
     def __init__(self, inner):
         self._inner = inner
@@ -111,7 +113,7 @@ def test_what_is_noticed_while_loading_is_what_a_second_look_finds(tmp_path):
 
 def test_shares_are_of_all_answers_however_many_different_ones_there_are(tmp_path, monkeypatch):
     """More answers than are told apart: one in twenty standing in its question is still one in twenty."""
-    monkeypatch.setattr(glance, "_MOST_ANSWERS", 10)
+    monkeypatch.setattr(profile, "_MOST_ANSWERS", 10)
     rows = [{**row, "input": f"{row['input']} It is {row['target']}."} if i % 20 == 0 else row for i, row in enumerate(free(400))]
     rows += [{**row, "id": f"same {row['id']}", "input": f"Again {row['input']}", "target": "answer 1"} for row in free(100)]
     found = audit_dataset(written(tmp_path / "q.jsonl", rows))

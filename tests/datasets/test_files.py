@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.core.errors import DatasetError
-from benchmark.datasets.files import load, to_sample
+from tiebreak.core.errors import DatasetError
+from tiebreak.datasets.files import load, to_sample
 
 KEYWORD_ROW = {"id": "q1", "prompt": "Capital of France?", "evaluation_method": "keyword_match", "expected_keywords": ["Paris"]}
 CHOICE_ROW = {"id": "q2", "input": "Pick", "target": "b", "choices": ["a", "b"]}

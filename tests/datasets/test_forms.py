@@ -10,10 +10,10 @@ import sys
 
 import pytest
 
-from benchmark.core.errors import DatasetError
-from benchmark.core.run import Source
-from benchmark.datasets.files import load, to_sample
-from benchmark.registry import load_dataset
+from tiebreak.core.errors import DatasetError
+from tiebreak.core.run import Source
+from tiebreak.datasets.files import load, to_sample
+from tiebreak.registry import load_dataset
 
 ROWS = [{"id": f"q{i}", "input": f"What is {i} + 1?", "target": str(i + 1), "category": "sum"} for i in range(2500)]
 
@@ -173,7 +173,7 @@ def test_fifty_thousand_rows_take_little_memory(tmp_path):
         for i in range(50_000):
             file.write(json.dumps({"id": i, "input": f"Say {i}. " + "x" * 200, "target": "y"}) + "\n")
     code = (
-        "import sys, resource; from benchmark.registry import load_dataset; from benchmark.engine.plan import sample_order;"
+        "import sys, resource; from tiebreak.registry import load_dataset; from tiebreak.engine.plan import sample_order;"
         "load_dataset('warmup'); before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
         "d = load_dataset(sys.argv[1]); o = sample_order(d); assert len(o) == 50_000;"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"

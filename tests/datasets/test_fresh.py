@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 from support.command import run
 
-from benchmark.core.digest import digest_of_texts
-from benchmark.core.errors import DatasetError
-from benchmark.datasets.fresh import KINDS, Dice, parse
-from benchmark.registry import load_dataset
+from tiebreak.core.digest import digest_of_texts
+from tiebreak.core.errors import DatasetError
+from tiebreak.datasets.fresh import KINDS, Dice, parse
+from tiebreak.registry import load_dataset
 
 
 def all_of(dataset):
@@ -90,6 +90,6 @@ def weighed(level, count, folder):
     options = ("--model", "llama_cpp/smollm2-135m", "--likelihood", "--no-preflight", "--quiet", "--output", folder / f"{level}")
     done = run("run", "--dataset", f"fresh:{level}:count={count}", *map(str, options), cwd=folder, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    [model] = json.loads((folder / f"{level}" / "comparison_report.json").read_text())["models"]
+    [model] = json.loads((folder / f"{level}" / "comparison_report.json").read_text())["contestants"]
     assert model["samples"] == count
     return model

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from support.hub import COMMIT, FakeHub
 
-from benchmark.core.errors import DatasetError
-from benchmark.datasets.hub import Address, choose
+from tiebreak.core.errors import DatasetError
+from tiebreak.datasets.hub import Address, choose
 
 ROWS = b'{"id": "a", "question": "1+1?", "answer": "2"}\n{"id": "b", "question": "2+2?", "answer": "4"}\n'
 CODE = """
 import json, sys
-from benchmark.core.errors import BenchmarkError
-from benchmark.registry import load_dataset
+from tiebreak.core.errors import BenchmarkError
+from tiebreak.registry import load_dataset
 try:
     d = load_dataset(sys.argv[1])
     print(json.dumps({"ids": [d[i].id for i in range(len(d))], "about": d.about, "digest": d.digest}))

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 from support.command import read_csv, run
 
-from benchmark.core.errors import DatasetError
-from benchmark.core.run import Source
-from benchmark.registry import audit_dataset, load_dataset
+from tiebreak.core.errors import DatasetError
+from tiebreak.core.run import Source
+from tiebreak.registry import audit_dataset, load_dataset
 
 ARC = [
     {
@@ -99,7 +99,7 @@ def test_arc_runs_by_likelihood_from_question_to_report(arc, tmp_path):
     flags = ("--model", "baseline/always-first", "--dataset", "arc", "--data", str(arc), "--likelihood", "--output", "r")
     done = run("run", *flags, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    model = json.loads((tmp_path / "r" / "comparison_report.json").read_text())["models"][0]
+    model = json.loads((tmp_path / "r" / "comparison_report.json").read_text())["contestants"][0]
     assert set(model["by_scorer"]) == {"likelihood:norm", "likelihood"}
     assert model["by_scorer"]["likelihood"] == pytest.approx(2 / 3)
     assert {row["cached"] for row in read_csv(tmp_path / "r" / "trials.csv")} == {"0"}

@@ -6,12 +6,12 @@ from string import ascii_uppercase
 import pytest
 from conftest import _SHARED_DATA as DATA
 
-from benchmark.core.errors import DatasetError
-from benchmark.core.message import user
-from benchmark.core.run import Source
-from benchmark.core.trial import Output
-from benchmark.engine.present import present
-from benchmark.registry import load_dataset, make_scorer
+from tiebreak.core.errors import DatasetError
+from tiebreak.core.message import user
+from tiebreak.core.run import Source
+from tiebreak.core.trial import Output
+from tiebreak.engine.prompting import present
+from tiebreak.registry import load_dataset, make_scorer
 
 pytestmark = pytest.mark.needs("data")
 
@@ -150,7 +150,7 @@ def test_code_sets_have_their_tests():
 @pytest.mark.needs("punkt")
 def test_all_prompts_of_ifeval_can_be_checked():
     """Each of the 25 kinds stands in one of the 541 prompts, and each prompt gets a verdict."""
-    from benchmark.scorers.ifeval import KINDS
+    from tiebreak.scorers.ifeval import KINDS
 
     ifeval = public("ifeval")
     assert len(ifeval) == 541

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import benchmark.datasets.shipped as shipped
-from benchmark.core.text import clauses, says
-from benchmark.core.trial import Output
-from benchmark.scorers.keywords import Keywords
+import tiebreak.datasets.shipped as shipped
+from tiebreak.core.text import clauses, says
+from tiebreak.core.trial import Output
+from tiebreak.scorers.texts import Keywords
 
 DATA = Path(shipped.__file__).parent / "data"
 

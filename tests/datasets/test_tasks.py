@@ -5,9 +5,9 @@ import textwrap
 
 import pytest
 
-from benchmark.core.errors import DatasetError
-from benchmark.datasets.tasks import load, read_task, spelled
-from benchmark.registry import load_dataset
+from tiebreak.core.errors import DatasetError
+from tiebreak.datasets.tasks import load, read_task, spelled
+from tiebreak.registry import load_dataset
 
 TASK = """\
 ---
@@ -68,6 +68,24 @@ echo the > README.md
 ```
 """
 
+UNCLOSED = """\
+---
+title: The first fence is never closed
+---
+Do it.
+
+## Workspace
+
+```text file=a
+old
+
+## Verify
+
+```bash
+grep -q new a
+```
+"""
+
 
 def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +109,43 @@ def test_a_markdown_task_has_all_its_parts(tmp_path):
     assert task.limits.timeout_s == 120 and task.limits.max_model_calls == 30
     assert task.limits.memory_mb == 1024 and task.limits.processes == 99
     assert task.solution.script.startswith("sed") and task.cheat.script.startswith("echo")
+
+
+def test_headings_and_fences_are_those_of_commonmark(tmp_path):
+    """Indented by up to three spaces they count; in a list, a quotation or code they are text; HTML hides nothing."""
+    text = """\
+        Handle this:
+        <script>
+            ## Verify
+        > ## Solution
+
+        - a list
+
+          ```
+          ## Workspace
+          ```
+
+        Now it begins.
+
+           ## workspace ##
+
+          ```text file="a file.txt"
+          indented
+            by two
+          ```
+
+        ~~~~text file=b
+        a form feed \f, ```three``` backticks and
+        ~~~
+        three tildes
+        ~~~~~
+    """
+    sample = read_task(write(tmp_path / "odd.md", text))
+
+    assert sample.prompt.endswith("begins.") and "## Verify" in sample.prompt and "## Solution" in sample.prompt
+    assert [file.path for file in sample.task.files] == ["a file.txt", "b"]
+    assert sample.task.files[0].content == b"indented\n  by two\n"
+    assert sample.task.files[1].content == b"a form feed \f, ```three``` backticks and\n~~~\nthree tildes\n"
 
 
 def test_only_what_is_worked_on_and_judged_is_in_a_tasks_identity(tmp_path):
@@ -128,6 +183,10 @@ def test_windows_line_ends_and_a_byte_order_mark_change_nothing(tmp_path):
         ("## Workspace\n\n```text file=a\n```\n", "there is no prompt"),
         ("Do it.\n\n## Workspace\n\n```text\nno name\n```\n", "line 5: a block of ## Workspace needs a name"),
         ("Do it.\n\n## Workspace\n\n```text file=a\nnever closed\n", "line 5: the block that begins here is never closed"),
+        ("Do it.\n\n## Workspace\n\n```text file=a", "line 5: the block that begins here is never closed"),
+        (UNCLOSED, "line 8: the block that begins here is never closed: on line 13 another one begins inside it"),
+        ("Do it, as in\n\n~~~\nthis\n\n## Verify\n\n```bash\ntrue\n```\n", "line 3: the block that begins here is never closed"),
+        ("Do it.\n\n## Cheat\n\n```text file=../a\nx\n```\n", "'../a' does not lie below the workspace"),
         ("Do it.\n\n## Workspace\n\n```text file=../a\nx\n```\n", "'../a' does not lie below the workspace"),
         ("Do it.\n\n## Workspace\n\n```text file=/etc/passwd\nx\n```\n", "does not lie below the workspace"),
         ("Do it.\n\n## Workspace\n\n```text file=.git/hooks/x\nx\n```\n", "does not lie below the workspace"),
@@ -157,6 +216,13 @@ def test_a_folder_is_a_task_too(tmp_path):
     assert [f.path for f in sample.task.files] == ["src/a.py"]
     assert sample.task.check.script == "python3 verify_it.py\n" and [f.path for f in sample.task.check.files] == ["verify_it.py"]
     assert [f.path for f in sample.task.solution.files] == ["src/a.py"] and sample.task.solution.script == ""
+
+
+def test_a_folder_whose_front_matter_is_never_closed_says_so(tmp_path):
+    write(tmp_path / "refactor" / "task.md", "---\ntitle: Refactor\nRefactor it.\n")
+
+    with pytest.raises(DatasetError, match="never closed by a line of ---"):
+        read_task(tmp_path / "refactor")
 
 
 def harbor(home, *, dockerfile="FROM python:3.12-slim\nWORKDIR /app\nENV MODE=test\nCOPY . /app\n", test="bash /tests/run.sh\n"):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.core.errors import UsageError
-from benchmark.core.events import ModelState
-from benchmark.core.message import ImagePart, Message, TextPart, Usage, user
-from benchmark.core.model import ModelRef, Price, Request
-from benchmark.engine.budget import Amount, Budget, Purse, characters, cost_of, refuse_unpriced, worst_usage
-from benchmark.engine.stop import Interrupted, LaneOver, Stop
+from tiebreak.core.errors import UsageError
+from tiebreak.core.events import ContestantState
+from tiebreak.core.message import ImagePart, Message, TextPart, Usage, user
+from tiebreak.core.model import ModelRef, Price, Request
+from tiebreak.engine.budget import Amount, Budget, Purse, characters, cost_of, refuse_unpriced, worst_usage
+from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
 
 PRICED = ModelRef(provider="openai", name="m", label="m", price=Price(input_usd=1.0, output_usd=4.0, cached_usd=0.1))
 USAGE = Usage(input_tokens=1000, cached_tokens=500, output_tokens=100)
@@ -83,14 +83,14 @@ async def test_no_interleaving_passes_the_cap(seed):
                 used = Usage(input_tokens=int(share * 50), output_tokens=int(share * 4096))
                 purse.settle(reserved, None if chance.random() < 0.1 else used)
                 check()
-        except LaneOver as over:
+        except ContestantOver as over:
             ended.append(over.state)
 
     await asyncio.gather(*(caller() for _ in range(20)))
     check()
     assert budget.in_flight == 0
     assert budget.reserved == Amount()
-    assert set(ended) <= {ModelState.OUT_OF_BUDGET}
+    assert set(ended) <= {ContestantState.OUT_OF_BUDGET}
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.floats(0, 1)), max_size=50), st.integers(0, 10**10))
@@ -120,9 +120,9 @@ async def test_what_does_not_fit_waits_for_others_to_settle():
 
 
 async def test_with_nothing_in_flight_what_does_not_fit_ends_the_model():
-    with pytest.raises(LaneOver, match=r"--max-total-tokens 100 \(30 used\)"):
+    with pytest.raises(ContestantOver, match=r"--max-total-tokens 100 \(30 used\)"):
         await budget_of(tokens=100, spent=Amount(tokens=30)).reserve(Amount(tokens=80), quiet)
-    with pytest.raises(LaneOver, match=r"--max-cost 0.5 \(\$0.4000 spent\)"):
+    with pytest.raises(ContestantOver, match=r"--max-cost 0.5 \(\$0.4000 spent\)"):
         await budget_of(usd=0.5, spent=Amount(nano_usd=4 * 10**8)).reserve(Amount(nano_usd=2 * 10**8), quiet)
 
 

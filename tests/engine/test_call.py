@@ -8,14 +8,14 @@ from engine.conftest import FakeClock, FakeProvider
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.core.errors import FailureKind, ProviderError, RateLimitError
-from benchmark.core.message import Reply, user
-from benchmark.core.model import Request
-from benchmark.core.run import RetryPolicy
-from benchmark.engine.call import Caller, Meter
-from benchmark.engine.deadlines import Deadlines
-from benchmark.engine.stop import Interrupted, Stop
-from benchmark.engine.traffic import Account, Gate
+from tiebreak.core.errors import FailureKind, ProviderError, RateLimitError
+from tiebreak.core.message import Reply, user
+from tiebreak.core.model import Request
+from tiebreak.core.run import RetryPolicy
+from tiebreak.engine.call import Caller, Meter
+from tiebreak.engine.deadlines import Deadlines
+from tiebreak.engine.stop import Interrupted, Stop
+from tiebreak.engine.traffic import Account, Gate
 
 REQUEST = Request(model="m", messages=(user("Hi"),))
 HELLO = Reply(text="Hello")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from benchmark.engine.deadlines import Deadlines
+from tiebreak.engine.deadlines import Deadlines
 
 
 @pytest.fixture

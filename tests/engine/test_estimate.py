@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.specs import spec_of
 
-from benchmark.core.model import ModelRef, Price
-from benchmark.core.run import RunSpec
-from benchmark.engine.estimate import estimate
-from benchmark.engine.plan import make_plan
+from tiebreak.core.model import ModelRef, Price
+from tiebreak.engine.estimate import estimate
+from tiebreak.engine.plan import make_plan
 
 PRICED = ModelRef(provider="openai", name="a", label="a", price=Price(input_usd=1.0, output_usd=10.0))
 UNPRICED = ModelRef(provider="openai", name="b", label="b")
@@ -18,7 +18,7 @@ LOCAL = ModelRef(provider="ollama", name="c", label="c", local=True)
 
 
 def _estimated(*models: ModelRef, **spec: object):
-    return estimate(make_plan(RunSpec(models=models, dataset="truthfulness", results_dir=Path(), **spec)))  # type: ignore[arg-type]
+    return estimate(make_plan(spec_of(models, "truthfulness", Path(), **spec)))  # type: ignore[arg-type]
 
 
 def test_only_what_has_a_price_is_counted_and_the_rest_is_named() -> None:

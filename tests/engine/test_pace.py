@@ -6,7 +6,7 @@ import heapq
 
 import pytest
 
-from benchmark.engine.pace import Pace
+from tiebreak.engine.pace import Pace
 
 
 class Time:

@@ -4,11 +4,11 @@ import json
 from collections import Counter
 
 import pytest
+from support.specs import spec_of
 
-from benchmark.core.errors import UsageError
-from benchmark.core.model import ModelRef
-from benchmark.core.run import RunSpec
-from benchmark.engine.plan import make_plan
+from tiebreak.core.errors import UsageError
+from tiebreak.core.model import ModelRef
+from tiebreak.engine.plan import make_plan
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def planned(tmp_path):
 
     def _planned(models=("m",), **options):
         refs = tuple(ModelRef(provider="baseline", name=name, label=name) for name in models)
-        return make_plan(RunSpec(models=refs, dataset=str(path), results_dir=tmp_path / "run", **options))
+        return make_plan(spec_of(refs, str(path), tmp_path / "run", **options))
 
     return _planned
 
 
 def asked(plan, model=0):
-    return [(trial.sample.id, trial.repeat) for trial in plan.trials(plan.spec.models[model])]
+    return [(trial.sample.id, trial.repeat) for trial in plan.trials(plan.spec.contestants[model])]
 
 
 def test_a_longer_run_extends_a_shorter_one(planned):
@@ -43,7 +43,7 @@ def test_a_longer_run_extends_a_shorter_one(planned):
 def test_every_beginning_is_spread_over_the_categories(planned, limit):
     """As the whole is, to within one sample."""
     plan = planned(limit=limit)
-    counts = Counter(trial.sample.category for trial in plan.trials(plan.spec.models[0]))
+    counts = Counter(trial.sample.category for trial in plan.trials(plan.spec.contestants[0]))
     for category, share in (("big", 1 / 2), ("middle", 1 / 3), ("small", 1 / 6)):
         assert abs(counts[category] - limit * share) <= 1
 
@@ -52,15 +52,15 @@ def test_every_model_is_asked_the_same_in_the_same_order(planned):
     """Position in the run cannot favour one of them."""
     plan = planned(models=("one", "two"), limit=20, repeats=2)
     assert asked(plan, 0) == asked(plan, 1)
-    assert len(asked(plan)) == plan.trials_per_model == 40
+    assert len(asked(plan)) == plan.trials_per_contestant == 40
 
 
 def test_identities_tell_trials_apart_and_are_stable(planned):
     """Model, sample and repeat each make another trial; planning again makes the same ones."""
     plan, again = planned(models=("one", "two"), repeats=2), planned(models=("one", "two"), repeats=2)
-    identities = [t.id for model in plan.spec.models for t in plan.trials(model)]
+    identities = [t.id for c in plan.spec.contestants for t in plan.trials(c)]
     assert len(set(identities)) == len(identities) == 240
-    assert identities == [t.id for model in again.spec.models for t in again.trials(model)]
+    assert identities == [t.id for c in again.spec.contestants for t in again.trials(c)]
 
 
 def test_a_model_named_twice_is_refused(planned):

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from benchmark.core.errors import ConfigError, FailureKind, ProviderError
-from benchmark.core.message import Reply, Usage, user
-from benchmark.core.model import ModelRef, Request, Verbatim
-from benchmark.core.redact import Redactor
-from benchmark.engine.recording import Cache, Recorder, Replay, request_key
+from tiebreak.core.errors import ConfigError, FailureKind, ProviderError
+from tiebreak.core.message import Reply, Usage, user
+from tiebreak.core.model import ModelRef, Request, Verbatim
+from tiebreak.core.redact import Redactor
+from tiebreak.engine.recording import Cache, Recorder, Replay, request_key
 
 MODEL = ModelRef(provider="openai", name="m", label="m")
 

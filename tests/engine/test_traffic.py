@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.core.errors import FailureKind, ProviderError, RateLimitError
-from benchmark.core.events import ModelState
-from benchmark.core.message import Usage, user
-from benchmark.core.model import Limits, ModelRef, Request
-from benchmark.engine.breaker import Breaker
-from benchmark.engine.buckets import Bucket
-from benchmark.engine.stop import Interrupted, LaneOver, Stop
-from benchmark.engine.traffic import CEILING, Account, Gate, Traffic
+from tiebreak.core.errors import FailureKind, ProviderError, RateLimitError
+from tiebreak.core.events import ContestantState
+from tiebreak.core.message import Usage, user
+from tiebreak.core.model import Limits, ModelRef, Request
+from tiebreak.engine.breaker import Breaker
+from tiebreak.engine.buckets import Bucket
+from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
+from tiebreak.engine.traffic import CEILING, Account, Gate, Traffic
 
 REQUEST = Request(model="m", messages=(user("Hi" * 20),))
 BROKEN = ProviderError("HTTP 500: broken", status=500)
@@ -318,10 +318,10 @@ async def test_a_circuit_open_for_too_long_ends_the_model():
     time = Time()
     gate, _ = gate_of(time)
     fail_open(gate)
-    with pytest.raises(LaneOver, match="kept failing for 5 minutes, last with: HTTP 500: broken") as caught:
+    with pytest.raises(ContestantOver, match="kept failing for 5 minutes, last with: HTTP 500: broken") as caught:
         for _ in range(20):
             gate.failed(await gate.enter(REQUEST), BROKEN)
-    assert caught.value.state is ModelState.FAILED
+    assert caught.value.state is ContestantState.FAILED
     assert gate.account.in_flight == 0
 
 
@@ -348,7 +348,7 @@ async def test_a_parked_model_sends_nothing_for_so_long():
 async def test_a_park_longer_than_the_model_has_ends_it(seconds, ends_at):
     gate, _ = gate_of(Time(), ends_at=ends_at)
     gate.park(seconds, "rate limit: come back tomorrow")
-    with pytest.raises(LaneOver, match="come back tomorrow"):
+    with pytest.raises(ContestantOver, match="come back tomorrow"):
         await gate.enter(REQUEST)
 
 
@@ -358,9 +358,9 @@ async def test_who_waits_for_a_slot_does_not_ask_once_the_model_is_over():
     tickets = [gate.try_enter() for _ in range(20)]
     waiting = asyncio.create_task(gate.enter(REQUEST))
     await asyncio.sleep(0)
-    gate.end(ModelState.FAILED, "the key was rejected")
+    gate.end(ContestantState.FAILED, "the key was rejected")
     gate.answered(tickets[0], None)
-    with pytest.raises(LaneOver, match="the key was rejected"):
+    with pytest.raises(ContestantOver, match="the key was rejected"):
         await waiting
     assert gate.account.in_flight == 19
 

@@ -8,8 +8,8 @@ import pytest
 from support.agent_model import KEY, AgentModel
 from support.gateways import PROVIDERS, Asking
 
-from benchmark.core.protocols import Endpoint
-from benchmark.gateway.gateway import Gateway
+from tiebreak.core.protocols import Endpoint
+from tiebreak.gateway.gateway import Gateway
 
 
 @pytest.fixture

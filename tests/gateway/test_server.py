@@ -10,9 +10,9 @@ import zlib
 import pytest
 from support.agent_model import DONE
 
-from benchmark.gateway.dialects import routed
-from benchmark.gateway.gateway import Gateway
-from benchmark.gateway.server import LARGEST_BODY_BYTES
+from tiebreak.gateway.dialects import route_of
+from tiebreak.gateway.gateway import Gateway
+from tiebreak.gateway.server import LARGEST_BODY_BYTES
 
 BODY = json.dumps({"model": "x", "messages": [{"role": "user", "content": "hi"}]}).encode()
 
@@ -221,7 +221,7 @@ async def test_the_socket_is_private_and_gone_afterwards(tmp_path):
     ],
 )
 def test_addresses_as_clients_write_them(path, query, dialect, action, stream):
-    route = routed(path, query)
+    route = route_of(path, query)
     assert (route.dialect.name, route.action, route.stream) == (dialect, action, stream)
 
 
@@ -240,12 +240,12 @@ async def test_googles_streams_without_events_are_a_list(opened):
     [
         ({"title": "Edit", "options": [{"id": "yes", "kind": "allow_once"}]}, 200, '{"option":"yes"}'),
         ({"title": "Edit"}, 404, "nobody is here"),
-        ({"title": 3}, 400, "no request for leave"),
-        ([], 400, "no request for leave"),
+        ({"title": 3}, 400, "not a permission request"),
+        ([], 400, "not a permission request"),
     ],
 )
 async def test_a_program_asks_for_leave_where_a_person_is_reached(body, status, said, opened):
-    """And hears plainly when nobody is there, or when it does not ask for leave at all."""
+    """And hears plainly when nobody is there, or when it does not ask for permission at all."""
     gateway = await opened("openai", "noop")
     async with Peer(gateway) as peer:
         peer.send(json.dumps(body).encode(), path="/permission")

@@ -126,7 +126,7 @@ async def test_an_error_after_a_ping_is_told_in_the_stream(dialect, word, opened
 
 class Failing:
     async def generate(self, request, listener):
-        from benchmark.core.errors import ProviderError
+        from tiebreak.core.errors import ProviderError
 
         await asyncio.sleep(0.2)
         raise ProviderError("the model lost its way")

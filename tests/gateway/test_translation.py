@@ -18,7 +18,7 @@ from support.clients import CLIENTS
 from support.gateways import PROVIDERS, url_of
 from wire.making import FORMATS, replies, streams
 
-from benchmark.core.message import (
+from tiebreak.core.message import (
     Finish,
     Message,
     Reply,
@@ -30,13 +30,13 @@ from benchmark.core.message import (
     assistant,
     user,
 )
-from benchmark.core.model import Request, Verbatim
-from benchmark.gateway.gateway import Gateway
-from benchmark.gateway.memory import Memory
-from benchmark.gateway.server import Exchange
-from benchmark.providers.http import with_settings
-from benchmark.wire import chat, gemini, messages, responses
-from benchmark.wire.reading import Gathered
+from tiebreak.core.model import Request, Verbatim
+from tiebreak.gateway.gateway import Gateway
+from tiebreak.gateway.memory import Memory
+from tiebreak.gateway.server import Exchange
+from tiebreak.providers.http import with_settings
+from tiebreak.wire import chat, gemini, messages, responses
+from tiebreak.wire.reading import ReplyBuilder
 
 BY_NAME = {form.name: form for form in FORMATS}
 AGENTS = ("chat", "responses", "messages", "gemini")
@@ -161,7 +161,7 @@ def test_any_stream_is_written_as_it_comes(dialect, provider, data):
         replace(event, id=f"id-{event.index}" if event.id else "") if isinstance(event, ToolCallDelta) else event
         for event in events
     ]
-    gathered = Gathered()
+    gathered = ReplyBuilder()
     for event in events:
         gathered.add(event)
     reply = gathered.reply()

@@ -7,21 +7,24 @@ import asyncio
 import pytest
 from support.agent_model import DONE, KEY, USAGE, AgentModel
 from support.gateways import OWN, PROVIDERS
+from support.specs import assignment, spec_of, trial_of
 
-from benchmark.core.errors import FailureKind
-from benchmark.core.events import ModelFinished, ModelState, TrialFinished
-from benchmark.core.message import user
-from benchmark.core.model import ModelRef
-from benchmark.core.run import RetryPolicy, RunSpec, WorkSettings
-from benchmark.core.sample import Sample
-from benchmark.core.task import Check, Task, TaskFile, TaskLimits
-from benchmark.core.trial import Trial, TrialResult, trial_id
-from benchmark.core.work import WorkOutcome
-from benchmark.engine.execute import Lane, execute
+from tiebreak.core.errors import FailureKind
+from tiebreak.core.events import ContestantFinished, ContestantState, TrialFinished
+from tiebreak.core.message import user
+from tiebreak.core.model import ModelRef
+from tiebreak.core.run import RetryPolicy, TaskRules
+from tiebreak.core.sample import Sample
+from tiebreak.core.task import Check, Task, TaskFile, TaskLimits
+from tiebreak.core.trial import Trial, TrialResult
+from tiebreak.core.work import WorkOutcome
+from tiebreak.engine.execute import execute
 
 pytestmark = pytest.mark.needs("bubblewrap")
 
 WHOLE, STREAMED = "support.chat_agent:ChatAgent", "support.chat_agent:StreamingAgent"
+
+TASKS = frozenset({"task"})
 
 
 def reference(model: AgentModel, name: str, provider: str = "openai", **more) -> ModelRef:
@@ -40,18 +43,14 @@ def task(**limits) -> Task:
 
 def trial(ref: ModelRef, agent: str, **limits) -> Trial:
     sample = Sample(id="typo", messages=(user("Fix the typo in README.md."),), scorers=("check",), task=task(**limits))
-    asked = sample.asked_digest
-    return Trial(sample=sample, model=ref, agent=agent, repeat=0, asked=asked, id=trial_id(asked, ref.digest, agent, 0))
+    return trial_of(sample, ref, agent)
 
 
 async def results(*trials: Trial, tmp_path, **spec) -> list[TrialResult]:
-    work = spec.pop("work", WorkSettings(timeout_s=60, follow_ups=0))
+    rules = spec.pop("tasks", TaskRules(timeout_s=60, follow_ups=0))
     retry = RetryPolicy(max_attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
-    run = RunSpec(
-        models=tuple(t.model for t in trials), dataset="x", results_dir=tmp_path, max_workers=4, work=work, retry=retry, **spec
-    )
-    lanes = [Lane(model=t.model, trials=iter([t]), count=1) for t in trials]
-    events = [event async for event in execute(lanes, run)]
+    run = spec_of([t.model for t in trials], "x", tmp_path, max_workers=4, tasks=rules, retry=retry, **spec)
+    events = [event async for event in execute([assignment([t]) for t in trials], run, kinds=TASKS)]
     found = [event.result for event in events if isinstance(event, TrialFinished)]
     assert len(found) == len(trials), events[-1]
     return sorted(found, key=lambda result: [t.id for t in trials].index(result.trial.id))
@@ -163,7 +162,7 @@ async def test_a_full_context_is_told_as_such(model, tmp_path):
 async def test_a_call_in_flight_when_time_is_up_is_written_down(agent, model, tmp_path):
     """And the model is told to stop at once."""
     model.slow_s = 30
-    result = await one(model, "slow", agent, tmp_path=tmp_path, work=WorkSettings(timeout_s=2, follow_ups=0))
+    result = await one(model, "slow", agent, tmp_path=tmp_path, tasks=TaskRules(timeout_s=2, follow_ups=0))
 
     assert result.work.outcome is WorkOutcome.TIMEOUT
     (cut,) = [step for step in result.transcript if step.data.get("aborted")]
@@ -197,7 +196,7 @@ async def test_questions_by_tool_are_counted(model, tmp_path):
 
 
 async def test_follow_ups_go_through_the_same_gateway(model, tmp_path):
-    result = await one(model, "noop", tmp_path=tmp_path, work=WorkSettings(timeout_s=60, follow_ups=2))
+    result = await one(model, "noop", tmp_path=tmp_path, tasks=TaskRules(timeout_s=60, follow_ups=2))
 
     assert result.work.outcome is WorkOutcome.NO_CHANGE
     assert (result.work.prompts_sent, result.work.model_calls) == (3, 3)
@@ -235,15 +234,14 @@ async def test_no_key_can_be_found_from_inside(model, tmp_path):
 
 async def test_a_run_whose_budget_is_spent_stops_the_agent(model, tmp_path):
     """The trial has no result, and is asked again when the run goes on."""
-    work = WorkSettings(timeout_s=60, follow_ups=0)
     tried = trial(reference(model, "loop"), WHOLE)
-    spec = RunSpec(models=(tried.model,), dataset="x", results_dir=tmp_path, work=work, max_total_tokens=3000)
-    lane = Lane(model=tried.model, trials=iter([tried]), count=1)
-    events = [event async for event in execute([lane], spec)]
+    rules = TaskRules(timeout_s=60, follow_ups=0)
+    spec = spec_of([tried.model], "x", tmp_path, tasks=rules, max_total_tokens=3000)
+    events = [event async for event in execute([assignment([tried])], spec, kinds=TASKS)]
 
     assert not [event for event in events if isinstance(event, TrialFinished)]
-    (end,) = [event for event in events if isinstance(event, ModelFinished)]
-    assert end.state is ModelState.OUT_OF_BUDGET
+    (end,) = [event for event in events if isinstance(event, ContestantFinished)]
+    assert end.state is ContestantState.OUT_OF_BUDGET
     assert len(model.ledger) < 5
 
 
@@ -269,7 +267,7 @@ async def test_an_agent_without_a_gateway_cannot_ask_for_one(model, tmp_path):
 @pytest.mark.needs("landlock")
 async def test_without_a_network_of_its_own_the_agent_is_led_to_a_port_with_a_key(model, tmp_path, monkeypatch):
     """A port can be reached by others too: the agent's key is then no dummy."""
-    from benchmark.sandbox import isolation
+    from tiebreak.sandbox import isolation
 
     async def weaker(**_):
         return isolation.isolation_at("landlock")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from support.server import FakeServer
 
-from benchmark.core.errors import FailureKind, ProviderError
-from benchmark.core.message import Reply, Usage, user
-from benchmark.core.model import ModelRef, Request
-from benchmark.core.protocols import Endpoint
-from benchmark.providers.ollama import Ollama, refuse_truncated
-from benchmark.registry import Catalog
+from tiebreak.core.errors import FailureKind, ProviderError
+from tiebreak.core.message import Reply, Usage, user
+from tiebreak.core.model import ModelRef, Request
+from tiebreak.core.protocols import Endpoint
+from tiebreak.providers.ollama import Ollama, refuse_truncated
+from tiebreak.registry import Catalog
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from openai.types.shared import chat_model, responses_model
 from support.command import only_run, read_csv, run
 from support.server import KEY, FakeServer
 
-from benchmark.config import load_config
-from benchmark.core.errors import ModelError
-from benchmark.core.message import user
-from benchmark.core.model import Request
-from benchmark.core.protocols import Endpoint
-from benchmark.providers.openai import Responses
-from benchmark.registry import Catalog, check_settings
+from tiebreak.config import load_config
+from tiebreak.core.errors import ModelError
+from tiebreak.core.message import user
+from tiebreak.core.model import Request
+from tiebreak.core.protocols import Endpoint
+from tiebreak.providers.openai import OpenAI, Responses
+from tiebreak.registry import Catalog, check_settings
 
 CHAT = frozenset(get_args(chat_model.ChatModel))
 ONLY_RESPONSES = [name for kind in get_args(responses_model.ResponsesModel) for name in get_args(kind) if name not in CHAT]
@@ -99,3 +99,10 @@ async def test_model_that_researches_is_given_something_to_search(server: FakeSe
 
 async def test_model_that_cannot_stream_answers_whole(server: FakeServer) -> None:
     assert "stream" not in await _body(server, "o1-pro")
+
+
+def test_only_openai_itself_is_told_the_limit_by_its_newer_name() -> None:
+    """It insists on it for its newer models; other servers do not know it."""
+    elsewhere = Endpoint(base_url="http://127.0.0.1:9/v1")
+    assert OpenAI(Endpoint()).adapt_body({"max_tokens": 9, "n": 1}) == {"max_completion_tokens": 9, "n": 1}
+    assert OpenAI(elsewhere).adapt_body({"max_tokens": 9}) == {"max_tokens": 9}

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from benchmark.core.errors import ProviderError
-from benchmark.core.message import Finish, Message, Reply, system, user
-from benchmark.core.model import ModelRef, Request
-from benchmark.core.protocols import Endpoint
-from benchmark.providers.anthropic import Anthropic
-from benchmark.providers.llama_cpp import EMBEDDED, LlamaCpp
-from benchmark.providers.openai import Responses
+from tiebreak.core.errors import ProviderError
+from tiebreak.core.message import Finish, Message, Reply, system, user
+from tiebreak.core.model import ModelRef, Request
+from tiebreak.core.protocols import Endpoint
+from tiebreak.providers.anthropic import Anthropic
+from tiebreak.providers.llama_cpp import EMBEDDED, LlamaCpp
+from tiebreak.providers.openai import Responses
 
 pytestmark = pytest.mark.needs("embedded")
 QUESTION = (system("You are brief."), user("What is the capital of France?"))
@@ -33,8 +33,8 @@ def _request(messages: tuple[Message, ...] = QUESTION, *, stream: bool, max_toke
 
 
 def _endpoint(embedded: LlamaCpp) -> tuple[str, str]:
-    client = embedded._clients[EMBEDDED]
-    return client.base_url.removesuffix("/v1"), client._endpoint.api_key
+    server = embedded._servers[EMBEDDED]
+    return server.base_url, server._endpoint.api_key
 
 
 def _check(whole: Reply, streamed: Reply) -> None:

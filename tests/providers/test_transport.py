@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 import uvloop
+from aiohappyeyeballs import AddrInfoType
 
-from benchmark.core.errors import ConfigError
-from benchmark.providers import transport
-from benchmark.providers.transport import BodyTooLarge, Transport, TransportError
+from tiebreak.core.errors import ConfigError
+from tiebreak.providers import transport
+from tiebreak.providers.transport import BodyTooLarge, Transport, TransportError
 
 Answer = Callable[[bytes, asyncio.StreamWriter], None]
 
@@ -204,6 +206,79 @@ async def test_nobody_there_is_an_error_with_the_reason() -> None:
         await client.request("POST", "/")
 
 
+LOOPS = pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+FAMILIES = {"127.0.0.1": socket.AF_INET, "127.0.0.2": socket.AF_INET, "::1": socket.AF_INET6}
+
+
+@contextmanager
+def black_hole(address: str, port: int) -> Iterator[None]:
+    """A port whose queue of connections is full: one more gets no answer, as from a host that is not there."""
+    with ExitStack() as opened:
+        listening = opened.enter_context(socket.create_server((address, port), family=FAMILIES[address], backlog=0))
+        for _ in range(4):
+            waiting = opened.enter_context(socket.socket(FAMILIES[address]))
+            waiting.setblocking(False)
+            waiting.connect_ex(listening.getsockname()[:2])
+        yield
+
+
+@LOOPS
+@pytest.mark.parametrize(
+    ("addresses", "silent"),
+    [
+        (["127.0.0.2", "127.0.0.1"], False),
+        (["::1", "127.0.0.1"], False),
+        (["127.0.0.2", "127.0.0.1"], True),
+        (["::1", "127.0.0.2", "127.0.0.1"], True),
+    ],
+    ids=["refused", "refused, IPv6", "silent", "silent, IPv6"],
+)
+def test_an_address_that_is_dead_gives_way_to_the_next(
+    monkeypatch: pytest.MonkeyPatch, factory: Callable[[], asyncio.AbstractEventLoop], addresses: list[str], silent: bool
+) -> None:
+    """Whether it refuses or says nothing at all; and the name is still what the server is told."""
+
+    async def resolved(host: str, port: int) -> list[AddrInfoType]:
+        assert host == "models.invalid"
+        return [(FAMILIES[address], socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+    async def ask() -> tuple[bytes, list[bytes]]:
+        peer = Peer(answer(b"alive"))
+        async with serving(peer) as address:
+            port = int(address.rpartition(":")[2])
+            with black_hole(addresses[0], port) if silent else nullcontext():
+                client = Transport(f"http://models.invalid:{port}", {})
+                response = await asyncio.wait_for(client.request("POST", "/"), 5)
+                await client.close()
+        return response.body, peer.requests
+
+    monkeypatch.setattr(transport, "_resolve", resolved)
+    with asyncio.Runner(loop_factory=factory) as runner:
+        body, requests = runner.run(ask())
+    assert body == b"alive"
+    assert len(requests) == 1 and b"\r\nHost: models.invalid:" in requests[0]
+
+
+@LOOPS
+def test_a_name_none_of_whose_addresses_answers_is_an_error(factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """This machine's own name, at a port where nobody listens."""
+    with asyncio.Runner(loop_factory=factory) as runner, pytest.raises(TransportError, match=r"(?i)connect"):
+        runner.run(Transport("http://localhost:9/v1", {}).request("POST", "/"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+async def test_an_address_is_not_looked_up(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    """Nor is anything else done for it that costs time."""
+    monkeypatch.setattr(transport, "_resolve", None)
+    peer = Peer(answer(b"here"))
+    server = await asyncio.start_server(peer.serve, host.strip("[]"), 0)
+    client = Transport(f"http://{host}:{server.sockets[0].getsockname()[1]}", {})
+    assert (await client.request("GET", "/")).body == b"here"
+    await client.close()
+    server.close()
+    await asyncio.sleep(0.02)
+
+
 def test_key_with_a_line_break_is_refused() -> None:
     """It would end the header and begin another."""
     with pytest.raises(ConfigError, match="line break"):
@@ -250,10 +325,11 @@ async def test_encrypted_directly_and_through_a_tunnel(certificate: tuple[Path, 
         await asyncio.gather(_pour(reader, back), _pour(there, writer))
         await asyncio.gather(back.wait_closed(), writer.wait_closed(), return_exceptions=True)
 
-    async with serving(Peer(answer(b"secret"), answer(b"secret")), ssl=serverside) as address:
-        direct = Transport(f"https://{address}", {})
-        assert (await direct.request("GET", "/")).body == b"secret"
-        await direct.close()
+    async with serving(Peer(*[answer(b"secret")] * 3), ssl=serverside) as address:
+        for host in ("127.0.0.1", "localhost"):
+            direct = Transport(f"https://{host}:{address.rpartition(':')[2]}", {})
+            assert (await direct.request("GET", "/")).body == b"secret"
+            await direct.close()
         proxy = await asyncio.start_server(tunnel, "127.0.0.1", 0)
         monkeypatch.setenv("https_proxy", f"http://me:pass@127.0.0.1:{proxy.sockets[0].getsockname()[1]}")
         monkeypatch.setenv("no_proxy", "")
@@ -283,7 +359,7 @@ async def test_unknown_certificate_is_refused(certificate: tuple[Path, Path]) ->
             await Transport(f"https://{address}", {}).request("GET", "/")
 
 
-@pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@LOOPS
 def test_request_a_server_may_have_read_is_not_sent_again(factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
     """A connection used before that is closed instead of answered is an error, for the caller to count."""
 
@@ -300,7 +376,7 @@ def test_request_a_server_may_have_read_is_not_sent_again(factory: Callable[[], 
         assert runner.run(ask()) == 2
 
 
-@pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@LOOPS
 def test_connection_closed_meanwhile_is_not_used(factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
     """Even when the loop has had no time to tell: the request goes out once, on a new connection."""
 

@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from statsmodels.stats.contingency_tables import mcnemar
-from support.made import Entrant, Trials, samples, write_run
+from support.made import Planted, Trials, samples, write_run
 
-from benchmark.core.errors import ProtocolMismatch, UsageError
-from benchmark.report.baseline import Baseline, read_baseline
-from benchmark.report.changes import changes, check_held_against, check_protocols
+from tiebreak.core.errors import ProtocolMismatch, UsageError
+from tiebreak.core.run import TaskRules
+from tiebreak.report.baseline import Baseline, read_baseline
+from tiebreak.report.changes import changes, check_held_against, check_protocols
 
 RIGHT_40 = [1.0] * 40 + [0.0] * 20
 
 
 def made(folder: Path, planted: list[float | str], *, label: str = "m", **protocol: Any) -> Baseline:
-    write_run(folder, [Entrant(label=label, planted=planted)], len(planted), run_id=folder.name, **protocol)
+    write_run(folder, [Planted(label=label, planted=planted)], len(planted), run_id=folder.name, **protocol)
     return read_baseline(str(folder), folder.parent)
 
 
@@ -57,14 +59,16 @@ def test_only_samples_answered_in_both_are_compared(tmp_path: Path) -> None:
 def test_groups_are_reassigned_together(tmp_path: Path) -> None:
     """Ten broken samples of one passage are one accident."""
     trials = Trials(samples(40, groups=[f"g{i // 10}" for i in range(40)]))
-    write_run(tmp_path / "1", [Entrant(label="m", planted=[1.0] * 40)], trials)
-    write_run(tmp_path / "2", [Entrant(label="m", planted=[0.0] * 10 + [1.0] * 30)], trials)
+    write_run(tmp_path / "1", [Planted(label="m", planted=[1.0] * 40)], trials)
+    write_run(tmp_path / "2", [Planted(label="m", planted=[0.0] * 10 + [1.0] * 30)], trials)
     (change,) = changes(read_baseline(str(tmp_path / "1"), tmp_path), read_baseline(str(tmp_path / "2"), tmp_path))
     assert change.p == 1.0
     assert len(change.broken) == 10
 
 
-@pytest.mark.parametrize("part", [{"dataset_digest": "11"}, {"template_digest": "11"}, {"scorers": ("choice/1",)}, {"seed": 5}])
+@pytest.mark.parametrize(
+    "part", [{"dataset_digest": "11"}, {"tasks": TaskRules(follow_ups=7)}, {"scorers": ("choice/1",)}, {"seed": 5}]
+)
 def test_runs_made_otherwise_are_not_compared_unless_forced(part: dict[str, Any], tmp_path: Path) -> None:
     """The message says in what they differ; with --force the difference is handed back to be shown."""
     one, other = made(tmp_path / "one", [1.0]), made(tmp_path / "other", [1.0], **part)
@@ -72,7 +76,7 @@ def test_runs_made_otherwise_are_not_compared_unless_forced(part: dict[str, Any]
         check_protocols(one, other)
     assert len(check_protocols(one, other, force=True)) == 1
     with pytest.raises(ProtocolMismatch, match="Make a new baseline"):
-        check_held_against(one, other.protocol, ["m"])
+        check_held_against(one, other.protocol, [Planted(label="m", planted=[]).contestant])
 
 
 def test_a_longer_run_may_be_compared_with_a_shorter_one(tmp_path: Path) -> None:
@@ -90,23 +94,24 @@ def test_single_models_are_held_against_each_other_whatever_their_names(tmp_path
 
 
 def test_runs_without_a_common_model_are_refused(tmp_path: Path) -> None:
-    write_run(tmp_path / "1", [Entrant(label=label, planted=[1.0]) for label in "ab"], 1, run_id="1")
+    write_run(tmp_path / "1", [Planted(label=label, planted=[1.0]) for label in "ab"], 1, run_id="1")
     with pytest.raises(UsageError, match="no model in common"):
         changes(read_baseline(str(tmp_path / "1"), tmp_path), made(tmp_path / "2", [1.0], label="c"))
     two = read_baseline(str(tmp_path / "1"), tmp_path)
     with pytest.raises(UsageError, match="no model in common"):
-        check_held_against(two, two.protocol, ["c"])
+        check_held_against(two, two.protocol, [Planted(label="c", planted=[]).contestant])
 
 
 def test_a_gate_on_equal_models_rarely_fails(tmp_path: Path) -> None:
     """By simulation: of 300 repeats of the same skill at most 5 % are called worse."""
     rng = np.random.default_rng(9)
     base = made(tmp_path / "base", [1.0])
+    entry = base.contestants["m"]
     wrongly = 0
     for _ in range(300):
         before, after = ((rng.random(80) < 0.8).astype(float) for _ in range(2))
         one, other = (
-            Baseline(run_id="r", protocol=base.protocol, models={"m": {str(i): float(v) for i, v in enumerate(scores)}})
+            replace(base, contestants={"m": replace(entry, scores={str(i): float(v) for i, v in enumerate(scores)})})
             for scores in (before, after)
         )
         wrongly += changes(one, other)[0].worse

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.report.charts import (
+from tiebreak.report.charts import (
     Dot,
     Point,
     Scale,

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.made import Entrant, Trials, samples, summary_of, write_run
+from support.made import Planted, Trials, samples, summary_of, write_run
 
-from benchmark.report.summary import Summary
-from benchmark.report.verdict import Claim, claims
+from tiebreak.report.summary import Summary
+from tiebreak.report.verdict import Claim, claims
 
 RUNS = 50
 """Of each of the four worlds."""
@@ -20,7 +20,7 @@ SAMPLES = 160
 
 
 @dataclass(frozen=True)
-class Planted:
+class Truth:
     """The truth about a model."""
 
     skill: float
@@ -28,36 +28,36 @@ class Planted:
     seconds: float
 
 
-WORLDS: dict[str, dict[str, Planted]] = {
+WORLDS: dict[str, dict[str, Truth]] = {
     "one leads": {
-        "a": Planted(0.55, 0.004, 0.9),
-        "b": Planted(0.90, 0.009, 2.0),
-        "c": Planted(0.60, 0.001, 0.4),
-        "d": Planted(0.62, 0.002, 1.4),
-        "e": Planted(0.35, 0.0005, 0.2),
-        "f": Planted(0.20, 0.003, 0.7),
+        "a": Truth(0.55, 0.004, 0.9),
+        "b": Truth(0.90, 0.009, 2.0),
+        "c": Truth(0.60, 0.001, 0.4),
+        "d": Truth(0.62, 0.002, 1.4),
+        "e": Truth(0.35, 0.0005, 0.2),
+        "f": Truth(0.20, 0.003, 0.7),
     },
     "two are equal at the top": {
-        "a": Planted(0.85, 0.008, 2.2),
-        "b": Planted(0.85, 0.002, 0.9),
-        "c": Planted(0.55, 0.001, 0.3),
-        "d": Planted(0.50, 0.004, 0.5),
-        "e": Planted(0.52, 0.0003, 0.6),
-        "f": Planted(0.30, 0.006, 0.7),
+        "a": Truth(0.85, 0.008, 2.2),
+        "b": Truth(0.85, 0.002, 0.9),
+        "c": Truth(0.55, 0.001, 0.3),
+        "d": Truth(0.50, 0.004, 0.5),
+        "e": Truth(0.52, 0.0003, 0.6),
+        "f": Truth(0.30, 0.006, 0.7),
     },
     "three are equal, one of them dear and fast": {
-        "a": Planted(0.40, 0.001, 0.5),
-        "b": Planted(0.80, 0.009, 0.3),
-        "c": Planted(0.80, 0.001, 1.1),
-        "d": Planted(0.80, 0.003, 0.8),
-        "e": Planted(0.45, 0.0001, 0.1),
-        "f": Planted(0.42, 0.002, 0.4),
+        "a": Truth(0.40, 0.001, 0.5),
+        "b": Truth(0.80, 0.009, 0.3),
+        "c": Truth(0.80, 0.001, 1.1),
+        "d": Truth(0.80, 0.003, 0.8),
+        "e": Truth(0.45, 0.0001, 0.1),
+        "f": Truth(0.42, 0.002, 0.4),
     },
-    "all are equal": {label: Planted(0.7, 0.001 * (1 + i), 0.3 * (1 + i)) for i, label in enumerate("abcdef")},
+    "all are equal": {label: Truth(0.7, 0.001 * (1 + i), 0.3 * (1 + i)) for i, label in enumerate("abcdef")},
 }
 
 
-def _entrants(world: dict[str, Planted], rng: np.random.Generator) -> list[Entrant]:
+def _contestants(world: dict[str, Truth], rng: np.random.Generator) -> list[Planted]:
     """One run's luck: hard and easy samples, hard for all alike; times that scatter; now and then a failure."""
     ease = rng.normal(0, 0.12, SAMPLES)
     found = []
@@ -67,11 +67,11 @@ def _entrants(world: dict[str, Planted], rng: np.random.Generator) -> list[Entra
             "timeout" if luck < 0.01 else value for luck, value in zip(rng.random(SAMPLES), right, strict=True)
         ]
         seconds = truth.seconds * rng.lognormal(0, 0.3, SAMPLES)
-        found.append(Entrant(label=label, planted=planted, cost_usd=truth.cost_usd, seconds=list(seconds)))
+        found.append(Planted(label=label, planted=planted, cost_usd=truth.cost_usd, seconds=list(seconds)))
     return found
 
 
-def _is_true(claim: Claim, world: dict[str, Planted], summary: Summary) -> bool:
+def _is_true(claim: Claim, world: dict[str, Truth], summary: Summary) -> bool:
     """Whether the claim holds of the planted truth, not of the numbers it was made from."""
     facts: dict[str, Any] = dict(claim.facts)
     if claim.kind == "leads":
@@ -86,7 +86,7 @@ def _is_true(claim: Claim, world: dict[str, Planted], summary: Summary) -> bool:
             fastest is None or world[fastest["model"]].seconds == min(world[m].seconds for m in among)
         )
     if claim.kind == "left_out":
-        counted = {m.label: m.planned - m.answered for m in summary.models if m.answered < m.planned}
+        counted = {m.label: m.planned - m.answered for m in summary.contestants if m.answered < m.planned}
         return {label: sum(kinds.values()) for label, kinds in facts["failed"].items()} == counted
     return False
 
@@ -100,7 +100,7 @@ def test_the_verdict_is_true(name: str, tmp_path: Path) -> None:
     false, found = [], 0
     for seed in range(RUNS):
         folder = tmp_path / "run"
-        summary = summary_of(write_run(folder, _entrants(world, np.random.default_rng(seed)), trials))
+        summary = summary_of(write_run(folder, _contestants(world, np.random.default_rng(seed)), trials))
         shutil.rmtree(folder)
         said = claims(summary)
         false += [(seed, claim.sentence) for claim in said if not _is_true(claim, world, summary)][:1]

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import builtins
 import json
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.made import Entrant, summary_of, write_run
+from support.made import Planted, summary_of, write_run
 
-from benchmark.core.errors import MissingExtra, UsageError
-from benchmark.report.baseline import baseline_of, read_baseline, write_baseline
-from benchmark.report.junit import write_junit
-from benchmark.report.markdown import markdown_report
-from benchmark.report.parquet import write_parquet
-from benchmark.report.tabular import COLUMNS
-from benchmark.store.reader import StoreReader
+from tiebreak.core.errors import MissingExtra, UsageError
+from tiebreak.report.baseline import baseline_of, read_baseline, write_baseline
+from tiebreak.report.junit import write_junit
+from tiebreak.report.markdown import markdown_report
+from tiebreak.report.parquet import write_parquet
+from tiebreak.report.tabular import COLUMNS
+from tiebreak.store.reader import StoreReader
 
 NASTY = "=x|<b>&\"' `*[a](b)*"
 
@@ -25,12 +24,12 @@ NASTY = "=x|<b>&\"' `*[a](b)*"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A run of two models and a reference."""
-    entrants = [
-        Entrant(label=NASTY, planted=[1.0, 0.0, "timeout", "refused"]),
-        Entrant(label="b", planted=[1.0, 1.0, 0.5, 0.0]),
-        Entrant(label="baseline", planted=[0.0] * 4, reference=True),
+    contestants = [
+        Planted(label=NASTY, planted=[1.0, 0.0, "timeout", "refused"]),
+        Planted(label="b", planted=[1.0, 1.0, 0.5, 0.0]),
+        Planted(label="baseline", planted=[0.0] * 4, reference=True),
     ]
-    return write_run(tmp_path / "run", entrants, 4)
+    return write_run(tmp_path / "run", contestants, 4)
 
 
 def test_junit_has_a_case_per_trial_and_tells_failures_from_errors(folder: Path, tmp_path: Path) -> None:
@@ -51,7 +50,7 @@ def test_junit_has_a_case_per_trial_and_tells_failures_from_errors(folder: Path,
 
 def test_junit_takes_any_text(tmp_path: Path) -> None:
     """Control characters have no place in XML; the file is read all the same."""
-    with StoreReader(write_run(tmp_path / "r", [Entrant(label="a\x00\x1b\ufffe", planted=[0.0])], 1)) as reader:
+    with StoreReader(write_run(tmp_path / "r", [Planted(label="a\x00\x1b\ufffe", planted=[0.0])], 1)) as reader:
         write_junit(reader, summary_of(reader.folder), tmp_path / "j.xml")
     assert ET.parse(tmp_path / "j.xml").getroot()[0].get("name") == "a\ufffd\ufffd\ufffd"
 
@@ -82,14 +81,7 @@ def test_parquet_holds_every_trial_typed(folder: Path, tmp_path: Path) -> None:
 
 
 def test_parquet_without_its_library_names_the_extra(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with StoreReader(folder) as reader, pytest.raises(MissingExtra, match=r"tiebreak\[parquet\]"):
         write_parquet(reader, tmp_path / "t.parquet")
     assert not (tmp_path / "t.parquet").exists()
@@ -102,10 +94,10 @@ def test_a_baseline_comes_back_as_it_was_written(folder: Path, tmp_path: Path) -
     write_baseline(made, tmp_path / "b.json")
     text = (tmp_path / "b.json").read_text()
 
-    assert read_baseline(str(tmp_path / "b.json"), tmp_path).models == made.models
-    assert made.models["b"] == {"s00000": 1.0, "s00001": 1.0, "s00002": 0.5, "s00003": 0.0}
-    assert "s00002" not in made.models[NASTY]
-    assert "baseline" not in json.loads(text)["models"]
+    assert read_baseline(str(tmp_path / "b.json"), tmp_path).contestants == made.contestants
+    assert made.contestants["b"].scores == {"s00000": 1.0, "s00001": 1.0, "s00002": 0.5, "s00003": 0.0}
+    assert "s00002" not in made.contestants[NASTY].scores
+    assert "baseline" not in json.loads(text)["contestants"]
     assert "Question" not in text
     assert text.count("\n") > 8
 

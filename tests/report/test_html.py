@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 from support.hostile_texts import PAYLOADS, hostile_run
-from support.made import Entrant, Trials, samples, summary_of, write_run
+from support.made import Planted, Trials, samples, summary_of, write_run
 
-from benchmark.pipeline import write_reports
-from benchmark.report import html
-from benchmark.report.browse import in_order, pick, sample_facts
-from benchmark.report.table import cells
-from benchmark.report.verdict import verdict
-from benchmark.store.reader import StoreReader
+from tiebreak.pipeline import write_reports
+from tiebreak.report import html
+from tiebreak.report.browse import in_order, pick, sample_facts
+from tiebreak.report.table import cells
+from tiebreak.report.verdict import verdict
+from tiebreak.store.reader import StoreReader
 
 WORDS = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").split()
 
@@ -83,8 +83,8 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def prose() -> str:
         return " ".join(chance.choices(WORDS, k=80))[:300]
 
-    entrants = [
-        Entrant(
+    contestants = [
+        Planted(
             label=f"maker/model-{skill}",
             planted=["timeout" if chance.random() < 0.002 else float(chance.random() < skill / 10) for _ in range(1000)],
             seconds=[chance.lognormvariate(0, 0.5) for _ in range(1000)],
@@ -95,7 +95,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     kinds = [f"kind {number % 7}" for number in range(1000)]
     folder = tmp_path_factory.mktemp("big") / "run"
-    return write_run(folder, entrants, Trials(samples(1000, categories=kinds)))
+    return write_run(folder, contestants, Trials(samples(1000, categories=kinds)))
 
 
 def test_ten_models_on_a_thousand_samples_stay_below_three_megabytes(big: Path) -> None:
@@ -115,7 +115,7 @@ def test_the_verdict_comes_first_and_the_table_has_the_words_of_the_terminal(big
         text.index(re.sub(r"\s+", " ", sentence)) for sentence in verdict(summary)
     )
     assert text.index(verdict(summary)[0]) < text.index("Tier")
-    for model in summary.models:
+    for model in summary.contestants:
         row = next(row for row in page.rows if len(row) > 12 and row[1] == model.label)
         assert tuple(row[1:10]) == cells(model, note=True)
         assert row[0] == str(model.tier)
@@ -154,7 +154,7 @@ def test_the_page_can_be_read_without_seeing_it(big: Path) -> None:
 
 def test_long_answers_are_cut_and_said_to_be(tmp_path: Path) -> None:
     """Two thousand characters are in the page, the rest in the JSON; a cut is told with the whole length."""
-    folder = write_run(tmp_path / "r", [Entrant(label="a", planted=[1.0], texts=["x" * 50_000])], 1)
+    folder = write_run(tmp_path / "r", [Planted(label="a", planted=[1.0], texts=["x" * 50_000])], 1)
     answer = page_of(folder).data[0]["answers"][0][0]
     assert (len(answer["text"]), answer["length"]) == (2000, 50_000)
     assert "x" * 50_000 in (folder / "comparison_report.json").read_text()
@@ -163,42 +163,42 @@ def test_long_answers_are_cut_and_said_to_be(tmp_path: Path) -> None:
 def test_a_run_too_large_for_a_page_keeps_the_samples_that_tell_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those on which models differ; the page says how many there are, and where the others can be seen."""
     monkeypatch.setattr(html, "_MOST_TRIALS", 20)
-    entrants = [Entrant(label="a", planted=[1.0] * 40), Entrant(label="b", planted=[1.0, 0.0, 1.0, 1.0] * 10)]
-    page = page_of(write_run(tmp_path / "r", entrants, 40))
+    contestants = [Planted(label="a", planted=[1.0] * 40), Planted(label="b", planted=[1.0, 0.0, 1.0, 1.0] * 10)]
+    page = page_of(write_run(tmp_path / "r", contestants, 40))
     assert [row["sample"] for row in page.data] == [f"s{number:05}" for number in range(1, 40, 4)]
     assert "10 of 40 samples are in this page" in " ".join(page.texts)
 
 
 @pytest.mark.parametrize(
-    "entrants",
+    "contestants",
     [
-        [Entrant(label="alone", planted=[1.0, 0.0])],
-        [Entrant(label="a", planted=[]), Entrant(label="b", planted=[])],
-        [Entrant(label="a", planted=["timeout"] * 3), Entrant(label="b", planted=["refused"] * 3)],
-        [Entrant(label="only a line", planted=[0.0, 1.0], reference=True)],
+        [Planted(label="alone", planted=[1.0, 0.0])],
+        [Planted(label="a", planted=[]), Planted(label="b", planted=[])],
+        [Planted(label="a", planted=["timeout"] * 3), Planted(label="b", planted=["refused"] * 3)],
+        [Planted(label="only a line", planted=[0.0, 1.0], reference=True)],
         [
-            Entrant(label="free", planted=[0.0, 1.0], cost_usd=0.0, seconds=0.0),
-            Entrant(label="b", planted=[0.5, 1.0], cost_usd=None),
+            Planted(label="free", planted=[0.0, 1.0], cost_usd=0.0, seconds=0.0),
+            Planted(label="b", planted=[0.5, 1.0], cost_usd=None),
         ],
-        [Entrant(label="same", planted=[1.0] * 4, seconds=1.0), Entrant(label="b", planted=[1.0] * 4, seconds=1.0)],
+        [Planted(label="same", planted=[1.0] * 4, seconds=1.0), Planted(label="b", planted=[1.0] * 4, seconds=1.0)],
     ],
     ids=["one model", "nothing asked", "nobody answered", "references only", "free and unknown", "all the same"],
 )
-def test_every_kind_of_run_has_a_page(entrants: list[Entrant], tmp_path: Path) -> None:
+def test_every_kind_of_run_has_a_page(contestants: list[Planted], tmp_path: Path) -> None:
     """However little there is to show."""
-    page = page_of(write_run(tmp_path / "r", entrants, max(1, *(len(e.planted) for e in entrants), 2)))
+    page = page_of(write_run(tmp_path / "r", contestants, max(1, *(len(e.planted) for e in contestants), 2)))
     assert "How it was made" in page.source
     assert "nan" not in " ".join(page.texts)
 
 
 def test_filters_find_what_they_say(tmp_path: Path) -> None:
     """Each by hand: references do not count, a failure is not a wrong answer."""
-    entrants = [
-        Entrant(label="a", planted=[1.0, 0.0, 1.0, "timeout", "timeout", 0.5]),
-        Entrant(label="b", planted=[1.0, 0.0, 0.0, 1.0, "timeout", 0.5]),
-        Entrant(label="line", planted=[0.0, 1.0, 1.0, 0.0, 1.0, 1.0], reference=True),
+    contestants = [
+        Planted(label="a", planted=[1.0, 0.0, 1.0, "timeout", "timeout", 0.5]),
+        Planted(label="b", planted=[1.0, 0.0, 0.0, 1.0, "timeout", 0.5]),
+        Planted(label="line", planted=[0.0, 1.0, 1.0, 0.0, 1.0, 1.0], reference=True),
     ]
-    folder = write_run(tmp_path / "r", entrants, 6)
+    folder = write_run(tmp_path / "r", contestants, 6)
     with StoreReader(folder) as reader:
         facts = list(sample_facts(reader, summary_of(folder)))
 
@@ -235,5 +235,5 @@ def test_no_payload_becomes_an_element_or_an_attribute(tmp_path: Path) -> None:
 def test_any_text_can_be_in_a_page(tmp_path: Path) -> None:
     """Lone surrogates, NUL, bidi marks and a megabyte of emoji."""
     nasty = ["\ud800x", "\x00\x01\x1b[31m", "\u202eabc\u2066", "🏆" * 250_000]
-    page = page_of(write_run(tmp_path / "r", [Entrant(label="\u202ea\x00", planted=[1.0] * 4, texts=nasty)], 4))
+    page = page_of(write_run(tmp_path / "r", [Planted(label="\u202ea\x00", planted=[1.0] * 4, texts=nasty)], 4))
     assert len(page.data) == 4

@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from support.browser import OPEN_EVERYTHING, chromium, opened, wait_until
 from support.hostile_texts import PAYLOADS, hostile_run
-from support.made import Entrant, Trials, samples, write_run
+from support.made import Planted, Trials, samples, write_run
 
-from benchmark.pipeline import write_reports
+from tiebreak.pipeline import write_reports
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -27,8 +27,8 @@ def browser() -> Iterator[Browser]:
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ten models on a thousand samples; number 7 has a word of its own."""
     chance = random.Random(2)
-    entrants = [
-        Entrant(
+    contestants = [
+        Planted(
             label=f"maker/model-{skill}",
             planted=["timeout" if (number, skill) == (3, 9) else float(chance.random() < skill / 10) for number in range(1000)],
             seconds=[chance.lognormvariate(0, 0.5) for _ in range(1000)],
@@ -38,7 +38,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for skill in range(10)
     ]
     kinds = [f"kind {number % 7}" for number in range(1000)]
-    folder = write_run(tmp_path_factory.mktemp("page") / "run", entrants, Trials(samples(1000, categories=kinds)))
+    folder = write_run(tmp_path_factory.mktemp("page") / "run", contestants, Trials(samples(1000, categories=kinds)))
     write_reports(folder, csv_path=None)
     return folder / "comparison_report.html"
 
@@ -67,6 +67,7 @@ def test_it_can_be_used_by_keys_alone(browser: Browser, report: Path) -> None:
         assert shown(page) == ["s00007"]
         page.keyboard.press("Control+a")
         page.keyboard.press("Delete")
+        expect(page.locator("#found")).to_have_text("1,000 samples found.")
         page.keyboard.press("Tab")
         page.keyboard.type("Failed")
         expect(page.locator("#found")).to_have_text("1 sample found.")

@@ -9,20 +9,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.made import Entrant, Trials, samples, summary_of, write_run
+from support.made import Planted, Trials, samples, summary_of, write_run
 
-from benchmark.core.events import ModelState
-from benchmark.pipeline import write_reports
-from benchmark.report.caveats import caveats
-from benchmark.report.gates import exit_code
-from benchmark.report.verdict import KINDS, Claim, claims, verdict
-from benchmark.stats.intervals import wilson
+from tiebreak.core.events import ContestantState
+from tiebreak.pipeline import write_reports
+from tiebreak.report.caveats import caveats
+from tiebreak.report.gates import exit_code
+from tiebreak.report.summary import ContestantSummary, Summary
+from tiebreak.report.verdict import KINDS, Claim, claims, verdict
+from tiebreak.stats.intervals import wilson
+
+
+def by_label(summary: Summary, label: str) -> ContestantSummary:
+    """One of the contestants."""
+    return next(contestant for contestant in summary.contestants if contestant.label == label)
 
 
 def test_outcomes_add_up_and_a_failure_is_no_zero(tmp_path: Path) -> None:
     """Right, wrong, refused, empty, filtered and failed by kind; the score with failures left out, and counted wrong."""
     planted = [1.0, 1.0, 0.0, "refused", "empty", "filtered", "timeout", "timeout", "overloaded", 1.0]
-    model = summary_of(write_run(tmp_path, [Entrant(label="a", planted=planted)], 10)).models[0]
+    model = summary_of(write_run(tmp_path, [Planted(label="a", planted=planted)], 10)).contestants[0]
 
     assert (model.right, model.wrong, model.no_answer) == (3, 1, 3)
     assert (model.refused, model.empty, model.filtered, model.cut_off) == (1, 1, 1, 0)
@@ -35,8 +41,8 @@ def test_outcomes_add_up_and_a_failure_is_no_zero(tmp_path: Path) -> None:
 
 def test_repeats_are_averaged_within_a_sample_first(tmp_path: Path) -> None:
     """A sample whose repeat failed counts as much as one with both; pass@k and pass^k come along."""
-    entrant = Entrant(label="a", planted=[1.0, 0.0, 1.0, 0.0, "timeout", 1.0])
-    model = summary_of(write_run(tmp_path, [entrant], 3, repeats=2)).models[0]
+    contestant = Planted(label="a", planted=[1.0, 0.0, 1.0, 0.0, "timeout", 1.0])
+    model = summary_of(write_run(tmp_path, [contestant], 3, repeats=2)).contestants[0]
 
     assert model.score == pytest.approx((0.5 + 0.0 + 1.0) / 3)
     assert model.samples == 3
@@ -50,9 +56,9 @@ def test_grouped_samples_make_intervals_wider(tmp_path: Path) -> None:
     """The same answers with and without groups that stand or fall together."""
     planted = [1.0] * 30 + [0.0] * 30
     groups = [f"g{i // 10}" for i in range(60)]
-    alone = summary_of(write_run(tmp_path / "a", [Entrant(label="a", planted=planted)], 60)).models[0]
+    alone = summary_of(write_run(tmp_path / "a", [Planted(label="a", planted=planted)], 60)).contestants[0]
     grouped = Trials(samples(60, groups=groups))
-    together = summary_of(write_run(tmp_path / "b", [Entrant(label="a", planted=planted)], grouped)).models[0]
+    together = summary_of(write_run(tmp_path / "b", [Planted(label="a", planted=planted)], grouped)).contestants[0]
 
     assert together.score == alone.score
     assert together.high - together.low > 2 * (alone.high - alone.low)
@@ -60,33 +66,33 @@ def test_grouped_samples_make_intervals_wider(tmp_path: Path) -> None:
 
 def test_an_entrant_is_a_model_with_an_agent(tmp_path: Path) -> None:
     """With several agents each pair stands for itself, and doing nothing and the solution are reference lines."""
-    entrants = [
-        Entrant(label="m", agent="builtin", planted=[1.0, 1.0, 0.0]),
-        Entrant(label="m", agent="aider", planted=[1.0, 0.0, 0.0]),
-        Entrant(label="m", agent="nothing", planted=[0.0, 0.0, 0.0]),
-        Entrant(label="m", agent="solution", planted=[1.0, 1.0, 1.0]),
+    contestants = [
+        Planted(label="m", agent="builtin", planted=[1.0, 1.0, 0.0]),
+        Planted(label="m", agent="aider", planted=[1.0, 0.0, 0.0]),
+        Planted(label="m", agent="nothing", planted=[0.0, 0.0, 0.0]),
+        Planted(label="m", agent="solution", planted=[1.0, 1.0, 1.0]),
     ]
-    summary = summary_of(write_run(tmp_path, entrants, 3))
+    summary = summary_of(write_run(tmp_path, contestants, 3))
 
     assert [m.label for m in summary.ranked] == ["m · builtin", "m · aider"]
     assert {m.label for m in summary.references} == {"m · nothing", "m · solution"}
     assert [{c.first, c.second} for c in summary.comparisons] == [{"m · builtin", "m · aider"}]
-    assert all(m.finished and m.planned == 3 for m in summary.models)
+    assert all(m.finished and m.planned == 3 for m in summary.contestants)
 
 
 def test_references_are_in_no_test_no_tier_and_no_front(tmp_path: Path) -> None:
     """Even a baseline that beats everyone."""
-    entrants = [
-        Entrant(label="a", planted=[1.0] * 15 + [0.0] * 15, cost_usd=0.5),
-        Entrant(label="b", planted=[1.0] * 10 + [0.0] * 20, cost_usd=0.4),
-        Entrant(label="baseline", planted=[1.0] * 30, cost_usd=0.0, seconds=0.001, reference=True),
+    contestants = [
+        Planted(label="a", planted=[1.0] * 15 + [0.0] * 15, cost_usd=0.5),
+        Planted(label="b", planted=[1.0] * 10 + [0.0] * 20, cost_usd=0.4),
+        Planted(label="baseline", planted=[1.0] * 30, cost_usd=0.0, seconds=0.001, reference=True),
     ]
-    summary = summary_of(write_run(tmp_path, entrants, 30))
+    summary = summary_of(write_run(tmp_path, contestants, 30))
     named = [*summary.cost_front, *summary.latency_front, *(label for tier in summary.tiers for label in tier)]
 
     assert "baseline" not in named
     assert len(summary.comparisons) == 1
-    assert summary.model("baseline").tier is None
+    assert by_label(summary, "baseline").tier is None
     assert [c.kind for c in claims(summary)][-1] == "not_above_reference"
 
 
@@ -94,11 +100,11 @@ def test_tiers_and_possible_ranks(tmp_path: Path) -> None:
     """Two at the top that differ by luck, one clearly behind, and one clearly last."""
     rng = np.random.default_rng(1)
     skills = {"a": 0.86, "b": 0.84, "c": 0.5, "d": 0.1}
-    entrants = [Entrant(label=k, planted=list((rng.random(300) < v).astype(float))) for k, v in skills.items()]
-    summary = summary_of(write_run(tmp_path, entrants, 300))
+    contestants = [Planted(label=k, planted=list((rng.random(300) < v).astype(float))) for k, v in skills.items()]
+    summary = summary_of(write_run(tmp_path, contestants, 300))
 
     assert [set(tier) for tier in summary.tiers] == [{"a", "b"}, {"c"}, {"d"}]
-    assert {m.label: (m.tier, m.ranks) for m in summary.models} == {
+    assert {m.label: (m.tier, m.ranks) for m in summary.contestants} == {
         "a": (1, (1, 2)),
         "b": (1, (1, 2)),
         "c": (2, (3, 3)),
@@ -117,27 +123,27 @@ def test_tiers_and_possible_ranks(tmp_path: Path) -> None:
 def test_models_are_ranked_on_the_samples_all_of_them_answered(tmp_path: Path) -> None:
     """A model whose hard samples failed gains nothing by it."""
     hard = ["timeout"] * 20
-    entrants = [
-        Entrant(label="lucky", planted=[1.0] * 28 + [0.0] * 12 + hard),
-        Entrant(label="steady", planted=[1.0] * 30 + [0.0] * 10 + [0.0] * 20),
+    contestants = [
+        Planted(label="lucky", planted=[1.0] * 28 + [0.0] * 12 + hard),
+        Planted(label="steady", planted=[1.0] * 30 + [0.0] * 10 + [0.0] * 20),
     ]
-    summary = summary_of(write_run(tmp_path, entrants, 60))
+    summary = summary_of(write_run(tmp_path, contestants, 60))
 
-    assert summary.model("lucky").score > summary.model("steady").score
+    assert by_label(summary, "lucky").score > by_label(summary, "steady").score
     assert [m.label for m in summary.ranked] == ["steady", "lucky"]
     assert summary.common_samples == 40
-    assert summary.model("steady").common_score == pytest.approx(30 / 40)
+    assert by_label(summary, "steady").common_score == pytest.approx(30 / 40)
     assert "ranked on the 40 of 60 samples that every ranked model answered" in caveats(summary)
 
 
 def test_a_model_that_did_not_get_through_is_compared_but_not_ranked(tmp_path: Path) -> None:
     """It stands below the line, with a caveat, and the claim says so."""
-    entrants = [
-        Entrant(label="a", planted=[1.0] * 20),
-        Entrant(label="b", planted=[0.0] * 20),
-        Entrant(label="cut", planted=[1.0] * 5, state=ModelState.INTERRUPTED),
+    contestants = [
+        Planted(label="a", planted=[1.0] * 20),
+        Planted(label="b", planted=[0.0] * 20),
+        Planted(label="cut", planted=[1.0] * 5, state=ContestantState.INTERRUPTED),
     ]
-    summary = summary_of(write_run(tmp_path, entrants, 20))
+    summary = summary_of(write_run(tmp_path, contestants, 20))
 
     assert [m.label for m in summary.unfinished] == ["cut"]
     assert all("cut" not in tier for tier in summary.tiers)
@@ -149,11 +155,11 @@ def test_a_model_that_did_not_get_through_is_compared_but_not_ranked(tmp_path: P
 
 
 def test_unequal_settings_and_few_samples_carry_a_caveat(tmp_path: Path) -> None:
-    entrants = [
-        Entrant(label="a", planted=[1.0] * 5, settings={"temperature": 0, "stop": ["x"]}),
-        Entrant(label="b", planted=[1.0] * 5, settings={"temperature": 1}),
+    contestants = [
+        Planted(label="a", planted=[1.0] * 5, settings={"temperature": 0, "stop": ["x"]}),
+        Planted(label="b", planted=[1.0] * 5, settings={"temperature": 1}),
     ]
-    found = caveats(summary_of(write_run(tmp_path, entrants, 5)))
+    found = caveats(summary_of(write_run(tmp_path, contestants, 5)))
     assert found == [
         "the models were asked with different settings",
         "5 samples are an anecdote: hardly any difference could be shown",
@@ -162,23 +168,23 @@ def test_unequal_settings_and_few_samples_carry_a_caveat(tmp_path: Path) -> None
 
 def test_fronts_hold_what_nothing_beats(tmp_path: Path) -> None:
     """Cheap and good, dear and better; not dear and worse; a model of unknown price is on no cost front."""
-    entrants = [
-        Entrant(label="cheap", planted=[1.0] * 10 + [0.0] * 10, cost_usd=0.001, seconds=1.0),
-        Entrant(label="dear", planted=[1.0] * 15 + [0.0] * 5, cost_usd=0.01, seconds=2.0),
-        Entrant(label="bad", planted=[1.0] * 5 + [0.0] * 15, cost_usd=0.02, seconds=0.1),
-        Entrant(label="unpriced", planted=[1.0] * 16 + [0.0] * 4, cost_usd=None, seconds=3.0),
+    contestants = [
+        Planted(label="cheap", planted=[1.0] * 10 + [0.0] * 10, cost_usd=0.001, seconds=1.0),
+        Planted(label="dear", planted=[1.0] * 15 + [0.0] * 5, cost_usd=0.01, seconds=2.0),
+        Planted(label="bad", planted=[1.0] * 5 + [0.0] * 15, cost_usd=0.02, seconds=0.1),
+        Planted(label="unpriced", planted=[1.0] * 16 + [0.0] * 4, cost_usd=None, seconds=3.0),
     ]
-    summary = summary_of(write_run(tmp_path, entrants, 20))
+    summary = summary_of(write_run(tmp_path, contestants, 20))
     assert summary.cost_front == ("cheap", "dear")
     assert summary.latency_front == ("bad", "cheap", "dear", "unpriced")
-    assert summary.model("unpriced").cost_usd is None
+    assert by_label(summary, "unpriced").cost_usd is None
 
 
 @pytest.mark.parametrize(("score", "kind", "word"), [(1.0, "ceiling", "above 95%"), (0.0, "floor", "below 5%")])
 def test_samples_too_easy_or_too_hard_are_named(tmp_path: Path, score: float, kind: str, word: str) -> None:
-    entrants = [Entrant(label=label, planted=[score] * 30) for label in "abcd"]
-    entrants.append(Entrant(label="e", planted=[0.0, 1.0] * 15))
-    found = next(c for c in claims(summary_of(write_run(tmp_path, entrants, 30))) if c.kind == kind)
+    contestants = [Planted(label=label, planted=[score] * 30) for label in "abcd"]
+    contestants.append(Planted(label="e", planted=[0.0, 1.0] * 15))
+    found = next(c for c in claims(summary_of(write_run(tmp_path, contestants, 30))) if c.kind == kind)
     assert (found.facts["count"], found.facts["of"]) == (4, 5)
     assert f"4 of 5 are {word}: this set cannot rank them" in found.sentence
 
@@ -186,8 +192,8 @@ def test_samples_too_easy_or_too_hard_are_named(tmp_path: Path, score: float, ki
 def test_every_number_in_a_sentence_is_one_of_its_facts(tmp_path: Path) -> None:
     """A tie says how large a difference would have been seen, and how many samples the found one would take."""
     rng = np.random.default_rng(3)
-    entrants = [Entrant(label=k, planted=list((rng.random(100) < v).astype(float))) for k, v in {"a": 0.72, "b": 0.66}.items()]
-    summary = summary_of(write_run(tmp_path, entrants, 100))
+    contestants = [Planted(label=k, planted=list((rng.random(100) < v).astype(float))) for k, v in {"a": 0.72, "b": 0.66}.items()]
+    summary = summary_of(write_run(tmp_path, contestants, 100))
     tie = claims(summary)[0]
     pair = summary.comparison("a", "b")
 
@@ -201,11 +207,11 @@ def test_every_number_in_a_sentence_is_one_of_its_facts(tmp_path: Path) -> None:
 
 def test_nothing_is_said_where_nothing_is_known(tmp_path: Path) -> None:
     """No answers at all, only references, or one model alone."""
-    failed = summary_of(write_run(tmp_path / "1", [Entrant(label="a", planted=["timeout"] * 3)], 3))
+    failed = summary_of(write_run(tmp_path / "1", [Planted(label="a", planted=["timeout"] * 3)], 3))
     assert verdict(failed)[0] == "Nothing can be said: no model has a result."
-    only = summary_of(write_run(tmp_path / "2", [Entrant(label="r", planted=[1.0] * 3, reference=True)], 3))
+    only = summary_of(write_run(tmp_path / "2", [Planted(label="r", planted=[1.0] * 3, reference=True)], 3))
     assert verdict(only) == ["Only baselines and controls were run: there is nobody to rank."]
-    one = summary_of(write_run(tmp_path / "3", [Entrant(label="a", planted=[1.0, 0.0] * 5)], 10))
+    one = summary_of(write_run(tmp_path / "3", [Planted(label="a", planted=[1.0, 0.0] * 5)], 10))
     assert verdict(one) == ["a scores 0.50 on 10 samples (95 % interval 0.24 to 0.76)."]
 
 
@@ -221,8 +227,8 @@ def test_every_kind_of_claim_can_be_told() -> None:
 def test_ten_models_on_a_thousand_samples_are_summed_up_quickly(tmp_path: Path) -> None:
     """Half a second on a quiet machine; the bound leaves room for a busy one."""
     rng = np.random.default_rng(5)
-    entrants = [Entrant(label=f"m{i}", planted=list((rng.random(1000) < 0.5 + i / 30).astype(float))) for i in range(10)]
-    folder = write_run(tmp_path, entrants, 1000)
+    contestants = [Planted(label=f"m{i}", planted=list((rng.random(1000) < 0.5 + i / 30).astype(float))) for i in range(10)]
+    folder = write_run(tmp_path, contestants, 1000)
     summary_of(folder)
     started = time.process_time()
     summary_of(folder)
@@ -231,7 +237,7 @@ def test_ten_models_on_a_thousand_samples_are_summed_up_quickly(tmp_path: Path) 
 
 def test_no_cell_of_the_csv_starts_a_formula(tmp_path: Path) -> None:
     """Whatever a model is called."""
-    folder = write_run(tmp_path / "r", [Entrant(label="=1+1", planted=[1.0, 0.0])], 2)
+    folder = write_run(tmp_path / "r", [Planted(label="=1+1", planted=[1.0, 0.0])], 2)
     write_reports(folder, csv_path=folder / "t.csv")
     rows = list(csv.reader(io.StringIO((folder / "t.csv").read_text())))
     assert all(not cell.startswith(("=", "+", "-", "@", "\t", "\r")) for row in rows for cell in row)

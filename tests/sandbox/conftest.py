@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from sandbox.hostile import SECRET
 
-from benchmark.core.work import Isolation
-from benchmark.sandbox.isolation import isolation_at
+from tiebreak.core.work import Isolation
+from tiebreak.sandbox.isolation import isolation_at
 
 
 class Host:

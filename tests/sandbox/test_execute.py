@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-import benchmark
-from benchmark.core.errors import FailureKind, SandboxError
-from benchmark.core.task import Task, TaskLimits
-from benchmark.core.work import Command, Isolation
-from benchmark.sandbox import cgroups, scratch
-from benchmark.sandbox.isolation import isolation_at
-from benchmark.sandbox.workspace import Workspace
+import tiebreak
+from tiebreak.core.errors import FailureKind, SandboxError
+from tiebreak.core.task import Task, TaskLimits
+from tiebreak.core.work import Command, Isolation
+from tiebreak.sandbox import cgroups, scratch
+from tiebreak.sandbox.isolation import isolation_at
+from tiebreak.sandbox.workspace import Workspace
 
 LEVELS = [
     pytest.param("bubblewrap", marks=pytest.mark.needs("bubblewrap")),
@@ -112,16 +112,16 @@ def test_killing_us_kills_everything_inside(level, tmp_path):
     tag = os.urandom(8).hex()
     code = f"""
 import asyncio, pathlib
-from benchmark.core.task import Task
-from benchmark.core.work import Command
-from benchmark.sandbox.isolation import isolation_at
-from benchmark.sandbox.workspace import Workspace
+from tiebreak.core.task import Task
+from tiebreak.core.work import Command
+from tiebreak.sandbox.isolation import isolation_at
+from tiebreak.sandbox.workspace import Workspace
 async def main():
     async with Workspace.open(Task(), isolation=isolation_at({level!r}), scratch=pathlib.Path({str(tmp_path)!r})) as w:
         await w.run(Command(argv=("bash", "-c", "setsid sleep 600 & trap '' TERM; sleep 600"), env={{"TAG": {tag!r}}}))
 asyncio.run(main())
 """
-    ours = subprocess.Popen([sys.executable, "-c", code], cwd=Path(benchmark.__file__).parent.parent)
+    ours = subprocess.Popen([sys.executable, "-c", code], cwd=Path(tiebreak.__file__).parent.parent)
     try:
         wait_for(lambda: len(tagged(tag)) >= 2)
     finally:
@@ -137,8 +137,8 @@ asyncio.run(main())
 def test_a_workspace_in_use_is_not_stale(tmp_path):
     """Only the lock of a dead owner is free."""
     scratch.Scratch(tmp_path)
-    code = f"import pathlib; from benchmark.sandbox import scratch; print(scratch.remove_stale(pathlib.Path({str(tmp_path)!r})))"
-    root = Path(benchmark.__file__).parent.parent
+    code = f"import pathlib; from tiebreak.sandbox import scratch; print(scratch.remove_stale(pathlib.Path({str(tmp_path)!r})))"
+    root = Path(tiebreak.__file__).parent.parent
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout == "0\n"
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from benchmark.core.task import Task
-from benchmark.core.work import Command
-from benchmark.sandbox.bridge import question
-from benchmark.sandbox.isolation import isolation_at
-from benchmark.sandbox.workspace import Workspace
+from tiebreak.core.task import Task
+from tiebreak.core.work import Command
+from tiebreak.sandbox.bridge import question
+from tiebreak.sandbox.isolation import isolation_at
+from tiebreak.sandbox.workspace import Workspace
 
 ASK = """
 import socket, sys

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from sandbox.hostile import PROGRAMS, Hostile
 
-from benchmark.core.task import Task, TaskFile, TaskLimits
-from benchmark.core.work import Command, Isolation
-from benchmark.sandbox.workspace import Workspace
+from tiebreak.core.task import Task, TaskFile, TaskLimits
+from tiebreak.core.work import Command, Isolation
+from tiebreak.sandbox.workspace import Workspace
 
 LIMITS = TaskLimits(memory_mb=256, processes=64, file_mb=64, disk_mb=300)
 TASK = Task(files=(TaskFile(path="given.txt", content=b"given\n"),), limits=LIMITS)

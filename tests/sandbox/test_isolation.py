@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import benchmark
-from benchmark.core.errors import SandboxError
-from benchmark.core.work import Isolation
-from benchmark.sandbox import chain, isolation
-from benchmark.sandbox.code import run_python
+import tiebreak
+from tiebreak.core.errors import SandboxError
+from tiebreak.core.work import Isolation
+from tiebreak.sandbox import command_line, isolation
+from tiebreak.sandbox.code import run_python
 
 LEVELS = [
     pytest.param("bubblewrap", marks=pytest.mark.needs("bubblewrap")),
@@ -55,9 +55,9 @@ async def test_landlock_comes_second(fresh, monkeypatch):
 @pytest.mark.needs("bubblewrap")
 async def test_nothing_is_refused_unless_allowed(fresh, monkeypatch):
     """The refusal names the fix."""
-    broken = chain.Bubblewrap("/bin/false", (0, 8))
+    broken = command_line.Bubblewrap("/bin/false", (0, 8))
     monkeypatch.setattr(isolation, "bubblewrap", lambda: broken)
-    monkeypatch.setattr(chain, "bubblewrap", lambda: broken)
+    monkeypatch.setattr(command_line, "bubblewrap", lambda: broken)
     monkeypatch.setattr(isolation, "landlock_version", lambda: 0)
     with pytest.raises(SandboxError, match="--allow-unsandboxed"):
         await isolation.detect_isolation()
@@ -96,11 +96,11 @@ async def test_a_program_that_eats_memory(level):
 AS_NOBODY = """
 import asyncio, sys
 import msgspec
-from benchmark.core.task import Check, Task, TaskFile, TaskLimits
-from benchmark.core.work import Command
-from benchmark.sandbox.code import run_python
-from benchmark.sandbox.isolation import detect_isolation, isolation_at
-from benchmark.sandbox.workspace import Workspace
+from tiebreak.core.task import Check, Task, TaskFile, TaskLimits
+from tiebreak.core.work import Command
+from tiebreak.sandbox.code import run_python
+from tiebreak.sandbox.isolation import detect_isolation, isolation_at
+from tiebreak.sandbox.workspace import Workspace
 
 async def serve(reader, writer):
     writer.write(b"heard " + await reader.readline()); await writer.drain(); writer.close()
@@ -153,10 +153,10 @@ def test_an_ordinary_user_is_kept_apart_too(tmp_path_factory):
         pytest.skip("no interpreter of this version that an ordinary user may run")
     folder = Path(subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True).stdout.strip())
     try:
-        package = Path(benchmark.__file__).parent
+        package = Path(tiebreak.__file__).parent
         for name in ("core", "sandbox"):
-            shutil.copytree(package / name, folder / "benchmark" / name)
-        shutil.copy(package / "__init__.py", folder / "benchmark")
+            shutil.copytree(package / name, folder / "tiebreak" / name)
+        shutil.copy(package / "__init__.py", folder / "tiebreak")
         shutil.copytree(Path(msgspec.__file__).parent, folder / "msgspec")
         subprocess.run(["chmod", "-R", "a+rX", folder], check=True)
         command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program, "-c", AS_NOBODY]

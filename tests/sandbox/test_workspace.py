@@ -9,13 +9,13 @@ import subprocess
 
 import pytest
 
-from benchmark.core.errors import SandboxError
-from benchmark.core.task import Check, Solution, Task, TaskFile
-from benchmark.core.work import Command
-from benchmark.core.work import Workspace as Promised
-from benchmark.sandbox.difference import differences
-from benchmark.sandbox.isolation import isolation_at
-from benchmark.sandbox.workspace import Workspace, glob_pattern
+from tiebreak.core.errors import SandboxError
+from tiebreak.core.task import Check, Solution, Task, TaskFile
+from tiebreak.core.work import Command
+from tiebreak.core.work import Workspace as Promised
+from tiebreak.sandbox.difference import differences
+from tiebreak.sandbox.isolation import isolation_at
+from tiebreak.sandbox.workspace import Workspace, glob_pattern
 
 pytestmark = pytest.mark.needs("bubblewrap")
 

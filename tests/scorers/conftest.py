@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from benchmark.core.message import user
-from benchmark.core.sample import Keywords, Sample
-from benchmark.core.trial import Outcome, Output
-from benchmark.registry import make_scorer
+from tiebreak.core.message import user
+from tiebreak.core.sample import Keywords, Sample
+from tiebreak.core.trial import Outcome, Output
+from tiebreak.registry import make_scorer
 
 
 @pytest.fixture

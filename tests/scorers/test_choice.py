@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmark.core.trial import Outcome
-from benchmark.scorers.choice import chosen
+from tiebreak.core.trial import Outcome
+from tiebreak.scorers.choice import chosen
 
 CITIES = ("Paris", "London", "Rome", "New York")
 

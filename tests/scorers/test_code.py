@@ -5,14 +5,14 @@ import asyncio
 import pytest
 from conftest import _SHARED_DATA as DATA
 
-from benchmark.core.message import user
-from benchmark.core.run import Source
-from benchmark.core.sample import Sample
-from benchmark.core.trial import Output
-from benchmark.registry import load_dataset, make_scorer
-from benchmark.sandbox.code import run_python
-from benchmark.sandbox.isolation import detect_isolation
-from benchmark.scorers.code import program
+from tiebreak.core.message import user
+from tiebreak.core.run import Source
+from tiebreak.core.sample import Sample
+from tiebreak.core.trial import Output
+from tiebreak.registry import load_dataset, make_scorer
+from tiebreak.sandbox.code import run_python
+from tiebreak.sandbox.isolation import detect_isolation
+from tiebreak.scorers.code import program
 
 SAMPLE = Sample(
     id="s",
@@ -64,7 +64,7 @@ def scores(samples, answer, at_once=2):
 )
 def test_a_program_passes_by_passing_its_tests(answer, right, monkeypatch):
     """Leaving early is not passing, nor is running for ever."""
-    monkeypatch.setattr("benchmark.scorers.code._SECONDS", 2.0)
+    monkeypatch.setattr("tiebreak.scorers.code._SECONDS", 2.0)
     assert scores([SAMPLE], lambda _: answer) == [right]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmark.registry import names
+from tiebreak.registry import names
 
 CITIES = ("Paris", "London", "Rome", "7")
 SIZE = 1_000_000

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from benchmark.core.errors import FailureKind, ProviderError
-from benchmark.core.message import Reply, Usage, user
-from benchmark.core.sample import Sample
-from benchmark.core.trial import Output
-from benchmark.registry import make_scorer
+from tiebreak.core.errors import ScorerError
+from tiebreak.core.message import Reply, Usage, user
+from tiebreak.core.sample import Sample
+from tiebreak.core.trial import Output
+from tiebreak.registry import make_scorer
 
 SAMPLE = Sample(id="s", messages=(user("What is 2 + 2?"),), targets=("4",))
 OPENINGS = (
@@ -88,9 +88,8 @@ async def test_an_answer_cannot_give_itself_full_marks(payload):
 )
 async def test_a_reply_that_is_no_verdict_is_asked_again_and_then_a_failure(reply):
     """A judge that cannot judge never makes a score."""
-    with pytest.raises(ProviderError, match="gave no verdict") as caught:
+    with pytest.raises(ScorerError, match="gave no verdict"):
         await graded("4", reply)
-    assert caught.value.kind is FailureKind.VERIFIER
 
 
 async def test_a_verdict_is_read_from_plain_and_fenced_json():

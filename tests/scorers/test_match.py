@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmark.core.trial import Outcome
+from tiebreak.core.trial import Outcome
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmark.core.trial import Outcome
-from benchmark.scorers.numeric import same_number, stated_number, to_number
+from tiebreak.core.trial import Outcome
+from tiebreak.scorers.numeric import same_number, stated_number, to_number
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import json
 import pytest
 from conftest import _SHARED_DATA as DATA
 
-from benchmark.core.message import user
-from benchmark.core.sample import Sample
-from benchmark.core.trial import Output
-from benchmark.registry import make_scorer
+from tiebreak.core.message import user
+from tiebreak.core.sample import Sample
+from tiebreak.core.trial import Output
+from tiebreak.registry import make_scorer
 
 
 @pytest.mark.needs("data")

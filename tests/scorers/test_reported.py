@@ -3,8 +3,8 @@ examples quoted from the prompt, "incorrect" read as "correct", units, separator
 
 import pytest
 
-from benchmark.scorers.choice import chosen
-from benchmark.scorers.numeric import same_number, stated_number, to_number
+from tiebreak.scorers.choice import chosen
+from tiebreak.scorers.numeric import same_number, stated_number, to_number
 
 CITIES = ("Paris", "London", "Rome", "New York")
 
@@ -110,7 +110,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize(("text", "letter"), CHOICES.items())
 def test_a_reported_choice_is_read_as_a_person_reads_it(text, letter):
-    from benchmark.core.text import answer_text
+    from tiebreak.core.text import answer_text
 
     found = chosen(answer_text(text), CITIES)
     assert (None if found is None else "ABCD"[found]) == letter

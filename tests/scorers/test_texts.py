@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.core.errors import ProviderError, UsageError
-from benchmark.core.message import user
-from benchmark.core.sample import Sample
-from benchmark.core.trial import Output, Score
-from benchmark.registry import make_scorer
-from benchmark.scorers.reference import cleaned, extracted
+from tiebreak.core.errors import ScorerError, UsageError
+from tiebreak.core.message import user
+from tiebreak.core.sample import Sample
+from tiebreak.core.trial import Output, Score
+from tiebreak.registry import make_scorer
+from tiebreak.scorers.reference import cleaned, extracted
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,14 @@ async def test_any_function_is_a_scorer():
     """Plain or async; what it raises is no score."""
     assert (await make_scorer(f"{__name__}:lengthy").score(SAMPLE, Output(text="long enough"), None)).value == 1
     assert (await make_scorer(f"{__name__}:graded").score(SAMPLE, Output(text="x"), None)).value == 0.5
-    with pytest.raises(ProviderError, match="the scorer broken raised ZeroDivisionError: oops"):
+    with pytest.raises(ScorerError, match="the scorer broken raised ZeroDivisionError: oops"):
         await make_scorer(f"{__name__}:broken").score(SAMPLE, Output(text="x"), None)
 
 
 @given(st.integers(-(10**12), 10**12))
 def test_every_whole_number_is_found_as_it_is_usually_written(number):
     """With and without separators, after the marks models use."""
-    from benchmark.scorers.numeric import same_number, stated_number, to_number
+    from tiebreak.scorers.numeric import same_number, stated_number, to_number
 
     for text in (
         f"{number}",

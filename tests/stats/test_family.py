@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from benchmark.stats.family import holm, pareto_front, rank_interval, tiers
+from tiebreak.stats.family import holm, pareto_front, rank_interval, tiers
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 6, 15, 45])

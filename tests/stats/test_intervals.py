@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from benchmark.stats.intervals import estimate_mean, standard_error, student_quantile, wilson
+from tiebreak.stats.intervals import estimate_mean, standard_error, wilson
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,6 @@ def test_an_estimate_holds_its_mean_and_has_a_width_whatever_the_scores(values, 
     for found in (estimate_mean(values), estimate_mean(values, [i % groups for i in range(len(values))])):
         assert 0.0 <= found.low <= found.mean <= found.high <= 1.0
         assert found.low < found.high
-
-
-@pytest.mark.parametrize("degrees", [1, 2, 5, 30, 200, 399, 400, 401, 1000, 10**6])
-def test_students_quantile_agrees_with_scipy(degrees):
-    """scipy.stats.t.ppf, on both sides of where the series begins."""
-    assert student_quantile(0.975, degrees) == pytest.approx(scipy.stats.t.ppf(0.975, degrees), rel=1e-9)
 
 
 def test_the_standard_error_agrees_with_scipy():

@@ -5,8 +5,8 @@ from array import array
 
 import pytest
 
-from benchmark.stats import intervals
-from benchmark.stats.intervals import at_ranks, percentiles
+from tiebreak.stats import intervals
+from tiebreak.stats.intervals import at_ranks, percentiles
 
 
 @pytest.mark.parametrize(("percent", "value"), [(50, 5), (95, 10), (99, 10), (10, 1), (11, 2), (0, 1), (100, 10)])

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.power import NormalIndPower
 
-from benchmark.stats.planning import POWER, samples_needed, smallest_difference
-from benchmark.stats.repeats import pass_all, pass_at
+from tiebreak.stats.planning import POWER, samples_needed, smallest_difference
+from tiebreak.stats.repeats import pass_all, pass_at
 
 
 @given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))

@@ -4,10 +4,11 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from support.specs import contestant, spec_of
 
-from benchmark.core.model import ModelRef
-from benchmark.core.run import Protocol, RetryPolicy, RunInfo, RunSpec
-from benchmark.pipeline import run_benchmark
+from tiebreak.core.model import ModelRef
+from tiebreak.core.run import Protocol, RetryPolicy, RunInfo
+from tiebreak.pipeline import run_benchmark
 
 MODEL = ModelRef(provider="scripted", name="script", label="model")
 
@@ -17,22 +18,13 @@ def info():
     """A function that describes a run."""
 
     def _info(**changes):
-        protocol = {
-            "dataset": "d",
-            "dataset_digest": "00",
-            "template_digest": "00",
-            "scorers": ("match/1",),
-            "agent": "direct",
-            "limit": None,
-            "repeats": 1,
-            "seed": 0,
-        }
+        protocol = {"dataset": "d", "dataset_digest": "00", "scorers": ("match/1",)}
         return RunInfo(
             run_id="run",
             created_at=datetime(2026, 1, 1, tzinfo=UTC),
             command="tiebreak run",
             protocol=Protocol(**{**protocol, **changes}),
-            models=(MODEL,),
+            contestants=(contestant(MODEL),),
             planned=1,
             made_with="a test",
         )
@@ -51,7 +43,7 @@ def run(tmp_path):
         script.write_text(json.dumps({"answers": answers, "default": "?"}))
         model = ModelRef(provider="scripted", name=str(script), label="model")
         retry = RetryPolicy(max_attempts=1)
-        spec = RunSpec(models=(model,), dataset=str(dataset), results_dir=folder, retry=retry, max_connections=1, **options)
+        spec = spec_of([model], str(dataset), folder, retry=retry, max_connections=1, **options)
         events = []
         summary = await run_benchmark(spec, watch=events.append)
         return summary, events

@@ -11,16 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.specs import trial_of
 
-from benchmark.core.errors import FailureKind, ProtocolMismatch, StoreBusy, StoreError
-from benchmark.core.events import TrialFinished
-from benchmark.core.message import Usage, user
-from benchmark.core.model import ModelRef
-from benchmark.core.sample import Sample
-from benchmark.core.trial import Failure, Outcome, Output, Score, Trial, TrialResult, trial_id
-from benchmark.store.folder import DATABASE, find_run, new_run_folder
-from benchmark.store.reader import StoreReader
-from benchmark.store.store import Store
+from tiebreak.core.errors import FailureKind, ProtocolMismatch, StoreBusy, StoreError
+from tiebreak.core.events import TrialFinished
+from tiebreak.core.message import Usage, user
+from tiebreak.core.model import ModelRef
+from tiebreak.core.sample import Sample
+from tiebreak.core.trial import Failure, Outcome, Output, Score, TrialResult
+from tiebreak.store.folder import DATABASE, find_run, new_run_folder
+from tiebreak.store.reader import StoreReader
+from tiebreak.store.store import Store
 
 MODEL = ModelRef(provider="scripted", name="script", label="model")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -29,9 +30,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
 def result_of(text, *, question="Why?"):
     sample = Sample(id=text, messages=(user(question),), targets=(text,), category=text, group=text)
-    asked = sample.asked_digest
-    identity = trial_id(asked, MODEL.digest, "direct", 0)
-    trial = Trial(sample=sample, model=MODEL, agent="direct", repeat=0, asked=asked, id=identity)
+    trial = trial_of(sample, MODEL)
     output = Output(text=text, thinking=text, usage=Usage(input_tokens=1, output_tokens=2, cost_usd=0.5), attempts=3)
     scores = {"match": Score(value=1.0, answer=text, because=text)}
     return TrialResult(trial=trial, outcome=Outcome.ANSWERED, output=output, scores=scores, finished_at=NOW)
@@ -111,7 +110,7 @@ async def test_no_secret_is_stored(tmp_path, info, monkeypatch):
     said = result_of("hunter2hunter2")
     failure = Failure(kind=FailureKind.AUTH, message="bad key hunter2hunter2", at=NOW)
     other = Sample(id="o", messages=(user("other"),))
-    trial = Trial(sample=other, model=MODEL, agent="direct", repeat=0, asked=other.asked_digest, id="another")
+    trial = trial_of(other, MODEL)
     failed = TrialResult(trial=trial, outcome=Outcome.FAILED, failure=failure, finished_at=NOW)
     await stored(tmp_path, info(), said, failed)
     kept = rows(tmp_path, "SELECT text, thinking, answer, failure FROM trials")
@@ -131,7 +130,7 @@ def test_a_second_owner_is_refused(tmp_path, info):
 
 def test_another_process_is_refused_too(tmp_path, info):
     """The lock holds between processes and goes with its owner."""
-    hold = "import sys; from pathlib import Path; from benchmark.store.folder import owned\n"
+    hold = "import sys; from pathlib import Path; from tiebreak.store.folder import owned\n"
     hold += "with owned(Path(sys.argv[1])): print('mine', flush=True); sys.stdin.read()"
     process = subprocess.Popen([sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with process:

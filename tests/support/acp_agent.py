@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmark.agents.installed import Installed, Prepared
+from tiebreak.agents.installed import Installed, Prepared
 
 TITLE = "Write README.md \x1b[2J\x1b]0;mine\x07\u202e"
 """What it asks leave for; on a terminal that obeyed, nothing of it would be seen."""

@@ -27,10 +27,11 @@ from typing import Any
 
 from aiohttp import web
 
-from benchmark.core.message import Finish, Reply, StreamEnd, ToolCall, Usage
-from benchmark.core.model import Request
-from benchmark.wire.writing import events_of
 from support.faults import WIRES
+from support.streams import encode_stream
+from tiebreak.core.message import Finish, Reply, StreamEnd, ToolCall, Usage
+from tiebreak.core.model import Request
+from tiebreak.wire.writing import events_of
 
 KEY = "canary-key-77aa41c9"
 READ = ("Read", "read", "read_file", "ReadFile", "view", "read_files")
@@ -199,7 +200,7 @@ class AgentModel:
         if asked.dialect == "chat":
             extra["with_usage"] = bool((asked.body.get("stream_options") or {}).get("include_usage"))
         events = [piece for event in events_of(reply) for piece in _in_pieces(event)]
-        pieces = WIRES[asked.dialect].encode_stream(events, model=asked.model, **extra)
+        pieces = encode_stream(WIRES[asked.dialect], events, model=asked.model, **extra)
         for number, piece in enumerate(pieces):
             if number and self.pause_s:
                 await asyncio.sleep(self.pause_s)

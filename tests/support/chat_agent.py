@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from benchmark.core.errors import AgentError
-from benchmark.core.protocols import Context
-from benchmark.core.sample import Sample
-from benchmark.core.trial import Output
-from benchmark.core.work import Command
+from tiebreak.core.errors import AgentError
+from tiebreak.core.protocols import TaskContext
+from tiebreak.core.sample import Sample
+from tiebreak.core.trial import Output
+from tiebreak.core.work import Command
 
 PROGRAM = r"""
 import json, os, socket, subprocess, sys, urllib.error, urllib.request
@@ -73,7 +73,7 @@ class ChatAgent:
     stream: ClassVar[str] = "0"
     title: ClassVar[str] = "0"
 
-    async def run(self, sample: Sample, context: Context) -> Output:
+    async def run(self, sample: Sample, context: TaskContext) -> Output:
         """Run the program in the sandbox, again for every follow-up."""
         gateway, prompt = context.gateway, sample.prompt
         while True:
@@ -99,7 +99,7 @@ class StreamingAgent(ChatAgent):
 class Stubborn(ChatAgent):
     """Never takes no for an answer."""
 
-    async def run(self, sample: Sample, context: Context) -> Output:
+    async def run(self, sample: Sample, context: TaskContext) -> Output:
         """Go on whatever comes."""
         while True:
             try:
@@ -111,7 +111,7 @@ class Stubborn(ChatAgent):
 class Spy(ChatAgent):
     """Looks for secrets wherever a program inside can look."""
 
-    async def run(self, sample: Sample, context: Context) -> Output:
+    async def run(self, sample: Sample, context: TaskContext) -> Output:
         """Ask once, then print everything there is."""
         gateway = context.gateway
         arguments = (gateway.base_url, gateway.model, gateway.key, sample.prompt, "1", "0")

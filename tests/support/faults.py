@@ -20,8 +20,10 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from benchmark.core.message import Finish, Reply, StreamEnd, StreamEvent, TextDelta, Usage
-from benchmark.wire import chat, gemini, messages, ollama, responses, sse
+from support import ollama_wire as ollama
+from support.streams import encode_stream
+from tiebreak.core.message import Finish, Reply, StreamEnd, StreamEvent, TextDelta, Usage
+from tiebreak.wire import chat, gemini, messages, responses, sse
 
 WIRES: dict[str, ModuleType] = {
     "chat": chat,
@@ -92,7 +94,7 @@ class Exchange:
             return [json.dumps(wire.encode_reply(Reply(text=text, finish=finish, usage=USAGE, model=self.asked.model))).encode()]
         thirds = [text[: len(text) // 3], text[len(text) // 3 :]] if text else []
         events: list[StreamEvent] = [*map(TextDelta, thirds), StreamEnd(finish=finish, usage=USAGE)]
-        frames = wire.encode_stream(events, model=self.asked.model)
+        frames = encode_stream(wire, events, model=self.asked.model)
         return [_payload(frame) for frame in frames]
 
     def framed(self, payload: bytes) -> bytes:

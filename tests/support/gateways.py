@@ -6,11 +6,11 @@ import asyncio
 
 from msgspec.structs import replace
 
-from benchmark.core.errors import UsageError
-from benchmark.providers.anthropic import Anthropic
-from benchmark.providers.google import Google
-from benchmark.providers.ollama import Ollama
-from benchmark.providers.openai import OpenAI, Responses
+from tiebreak.core.errors import UsageError
+from tiebreak.providers.anthropic import Anthropic
+from tiebreak.providers.google import Google
+from tiebreak.providers.ollama import Ollama
+from tiebreak.providers.openai import OpenAI, Responses
 
 
 class Asking:

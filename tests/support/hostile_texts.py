@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
-from benchmark.core.work import Changes, Step, Work, WorkOutcome
-from benchmark.pipeline import rebuild
-from support.made import Entrant, Trials, samples, write_run
+from support.made import Planted, Trials, samples, write_run
+from tiebreak.core.work import Changes, Step, Work, WorkOutcome
+from tiebreak.pipeline import rebuild
 
 _DO = "window.pwned=1;document.title='pwned';fetch('http://127.0.0.1:9/pwned')"
 _ELEMENTS = [
@@ -67,8 +67,8 @@ def hostile_run(folder: Path) -> Path:
         s.__class__(**{**{f: getattr(s, f) for f in s.__struct_fields__}, "id": f"{i:03} {p}", "targets": (p,), "category": p})
         for i, (s, p) in enumerate(zip(samples(200), PAYLOADS, strict=True))
     ]
-    entrants = [
-        Entrant(
+    contestants = [
+        Planted(
             label=f"{number} {' '.join(PAYLOADS[number * 20 : number * 20 + 20])}",
             planted=["timeout" if number == 9 else float(i % 3 == number % 3) for i in range(200)],
             texts=PAYLOADS,
@@ -80,6 +80,6 @@ def hostile_run(folder: Path) -> Path:
         )
         for number in range(10)
     ]
-    write_run(folder, entrants, Trials(chosen), dataset=f"tasks:{PAYLOADS[7]}{PAYLOADS[60]}", scorers=(PAYLOADS[33],))
+    write_run(folder, contestants, Trials(chosen), dataset=f"tasks:{PAYLOADS[7]}{PAYLOADS[60]}", scorers=(PAYLOADS[33],))
     rebuild(folder)
     return folder

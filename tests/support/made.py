@@ -12,24 +12,25 @@ from typing import Any
 
 import msgspec
 
-from benchmark.core.errors import FailureKind
-from benchmark.core.events import Event, ModelFinished, ModelState, TrialFinished
-from benchmark.core.message import Usage, user
-from benchmark.core.model import ModelRef
-from benchmark.core.run import Protocol, RunInfo
-from benchmark.core.sample import Sample
-from benchmark.core.trial import Failure, Outcome, Output, Score, Timing, Trial, TrialResult, trial_id
-from benchmark.core.work import Step, Work
-from benchmark.report.summary import Summary, summarise
-from benchmark.store.reader import StoreReader
-from benchmark.store.store import Store
+from tiebreak.core.contestant import AgentRef, Contestant, Prompting
+from tiebreak.core.errors import FailureKind
+from tiebreak.core.events import ContestantFinished, ContestantState, Event, TrialFinished
+from tiebreak.core.message import Usage, user
+from tiebreak.core.model import ModelRef
+from tiebreak.core.run import Protocol, RunInfo
+from tiebreak.core.sample import Sample
+from tiebreak.core.trial import Failure, Outcome, Output, Score, Timing, Trial, TrialResult, trial_id
+from tiebreak.core.work import Step, Work
+from tiebreak.report.summary import Summary, summarise
+from tiebreak.store.reader import StoreReader
+from tiebreak.store.store import Store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FAILED = {kind.value: kind for kind in FailureKind}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entrant:
+class Planted:
     """A model with what is planted for it: for each trial a score, an outcome without one, or a failure's kind."""
 
     label: str
@@ -40,7 +41,7 @@ class Entrant:
     reference: bool = False
     agent: str = "direct"
     settings: dict[str, Any] = field(default_factory=dict)
-    state: ModelState = ModelState.FINISHED
+    state: ContestantState = ContestantState.FINISHED
     texts: Sequence[str] = ()
     """What it answers, trial by trial; something short by itself."""
     work: Work | None = None
@@ -48,10 +49,20 @@ class Entrant:
     worked: int = 1_000_000
     """In how many of its trials it did that work."""
 
+    prompt: str = ""
+
     @property
     def ref(self) -> ModelRef:
         """The model."""
         return ModelRef(provider="made", name=self.label, label=self.label, reference=self.reference, settings=self.settings)
+
+    @property
+    def contestant(self) -> Contestant:
+        """The whole contestant; one that is not just a model is called by all it is."""
+        agent = AgentRef(name=self.agent, control=self.agent in ("nothing", "solution"))
+        parts = [self.label, self.prompt, "" if self.agent == "direct" else self.agent]
+        prompting = Prompting(name=self.prompt, system=self.prompt)
+        return Contestant(label=" · ".join(filter(None, parts)), model=self.ref, agent=agent, prompting=prompting)
 
 
 def samples(count: int, *, groups: Sequence[str] = (), categories: Sequence[str] = ()) -> list[Sample]:
@@ -68,27 +79,20 @@ def samples(count: int, *, groups: Sequence[str] = (), categories: Sequence[str]
     ]
 
 
-def described(entrants: Sequence[Entrant], count: int, *, repeats: int = 1, run_id: str = "run_made", **protocol: Any) -> RunInfo:
+def described(
+    contestants: Sequence[Planted], count: int, *, repeats: int = 1, run_id: str = "run_made", **protocol: Any
+) -> RunInfo:
     """What the store keeps about such a run."""
-    agents = list(dict.fromkeys(entrant.agent for entrant in entrants))
-    kept: dict[str, Any] = {
-        "dataset": "made",
-        "dataset_digest": "00",
-        "template_digest": "00",
-        "scorers": ("match/1",),
-        "agent": ",".join(agents),
-        "limit": None,
-        "repeats": repeats,
-        "seed": 0,
-    }
-    models = tuple({entrant.label: entrant.ref for entrant in entrants}.values())
+    kept: dict[str, Any] = {"dataset": "made", "dataset_digest": "00", "scorers": ("match/1",), "repeats": repeats}
+    tasks = count * repeats if any(contestant.work for contestant in contestants) else 0
     return RunInfo(
         run_id=run_id,
         created_at=NOW,
         command="tiebreak run",
         protocol=Protocol(**{**kept, **protocol}),
-        models=models,
-        planned=count * repeats * len(agents),
+        contestants=tuple(contestant.contestant for contestant in contestants),
+        planned=count * repeats,
+        planned_tasks=tasks,
         made_with="a test",
     )
 
@@ -101,20 +105,13 @@ class Trials:
         self._asked = [sample.asked_digest for sample in chosen]
         self._made: dict[tuple[str, str, int], list[Trial]] = {}
 
-    def of(self, entrant: Entrant, repeat: int) -> list[Trial]:
+    def of(self, contestant: Planted, repeat: int) -> list[Trial]:
         """A model's trials of one repeat."""
-        key = entrant.label, entrant.agent, repeat
+        key = contestant.label, contestant.agent, repeat
         if key not in self._made:
-            ref, digest = entrant.ref, entrant.ref.digest
+            who, digest = contestant.contestant, contestant.contestant.digest
             self._made[key] = [
-                Trial(
-                    sample=sample,
-                    model=ref,
-                    agent=entrant.agent,
-                    repeat=repeat,
-                    asked=asked,
-                    id=trial_id(asked, digest, entrant.agent, repeat),
-                )
+                Trial(sample=sample, contestant=who, repeat=repeat, asked=asked, id=trial_id(asked, digest, repeat))
                 for sample, asked in zip(self.samples, self._asked, strict=True)
             ]
         return self._made[key]
@@ -134,27 +131,28 @@ def result_of(trial: Trial, planted: float | str, cost_usd: float | None, second
     return TrialResult(trial=trial, outcome=Outcome.ANSWERED, output=output, scores=scores, finished_at=NOW)
 
 
-def events_of(entrants: Iterable[Entrant], trials: Trials) -> list[Event]:
+def events_of(contestants: Iterable[Planted], trials: Trials) -> list[Event]:
     """Everything that happens in the run; a model with fewer planted than trials is not asked the rest."""
     found: list[Event] = []
     count = len(trials.samples)
-    for entrant in entrants:
-        for place, planted in enumerate(entrant.planted):
-            seconds = entrant.seconds if isinstance(entrant.seconds, int | float) else entrant.seconds[place]
-            trial = trials.of(entrant, place // count)[place % count]
-            text = entrant.texts[place] if entrant.texts else ""
-            result = result_of(trial, planted, entrant.cost_usd, float(seconds), text)
-            if entrant.work is not None and place < entrant.worked:
-                result = msgspec.structs.replace(result, work=entrant.work, transcript=entrant.transcript)
+    for contestant in contestants:
+        for place, planted in enumerate(contestant.planted):
+            seconds = contestant.seconds if isinstance(contestant.seconds, int | float) else contestant.seconds[place]
+            trial = trials.of(contestant, place // count)[place % count]
+            text = contestant.texts[place] if contestant.texts else ""
+            result = result_of(trial, planted, contestant.cost_usd, float(seconds), text)
+            if contestant.work is not None and place < contestant.worked:
+                result = msgspec.structs.replace(result, work=contestant.work, transcript=contestant.transcript)
             found.append(TrialFinished(result))
-        done = len(entrant.planted)
-        found.append(ModelFinished(model=entrant.label, state=entrant.state, message="", seconds=1.0, done=done))
+        done = len(contestant.planted)
+        label = contestant.contestant.label
+        found.append(ContestantFinished(contestant=label, state=contestant.state, message="", seconds=1.0, done=done))
     return found
 
 
 def write_run(
     folder: Path,
-    entrants: Sequence[Entrant],
+    contestants: Sequence[Planted],
     trials: Trials | int,
     *,
     repeats: int = 1,
@@ -165,14 +163,14 @@ def write_run(
     made = trials if isinstance(trials, Trials) else Trials(samples(trials))
 
     async def events() -> AsyncIterator[Event]:
-        for event in events_of(entrants, made):
+        for event in events_of(contestants, made):
             yield event
 
     async def write(store: Store) -> None:
         async for _ in store.committed(events()):
             pass
 
-    info = described(entrants, len(made.samples), repeats=repeats, run_id=run_id, **protocol)
+    info = described(contestants, len(made.samples), repeats=repeats, run_id=run_id, **protocol)
     # In a thread of its own: an open browser keeps an event loop in the main one.
     with Store.open(folder, info) as store, ThreadPoolExecutor(1) as thread:
         thread.submit(lambda: asyncio.run(write(store))).result()

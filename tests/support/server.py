@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from benchmark.pipeline import PREFLIGHT_PROMPT
+from tiebreak.pipeline import PREFLIGHT_PROMPT
 
 KEY = "canary-key-5f1e0c"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvicorn
 
-from benchmark.viewer.app import Viewer, make_app
+from tiebreak.viewer.app import Viewer, make_app
 
 TOKEN = "token-for-tests-only"
 

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from support.made import Entrant, write_run
+from support.made import Planted, write_run
 from support.viewing import TOKEN, Serving, serving
 
 PATHS = ["/", "/run/r", "/run/r/overview", "/run/r/samples", "/run/r/events", "/assets/page.js", "/nothing"]
@@ -19,7 +19,7 @@ METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A viewer with one run."""
     root = tmp_path_factory.mktemp("results")
-    write_run(root / "r", [Entrant(label="a", planted=[1.0, 0.0])], 2)
+    write_run(root / "r", [Planted(label="a", planted=[1.0, 0.0])], 2)
     with serving(root) as running:
         yield running
 

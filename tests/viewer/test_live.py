@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 from support.browser import OPEN_EVERYTHING, chromium, opened, wait_until
 from support.command import start
 from support.hostile_texts import PAYLOADS, hostile_run
-from support.made import Entrant, write_run
+from support.made import Planted, write_run
 from support.server import FakeServer
 from support.viewing import TOKEN, serving
 
@@ -144,7 +144,7 @@ def test_two_hundred_payloads_run_nowhere_in_the_viewer(browser: Browser, tmp_pa
 
 def test_the_command_prints_an_address_that_works_and_ends_quietly(tmp_path: Path) -> None:
     """Ctrl-C, even with a stream open: no traceback, exit code 0."""
-    write_run(tmp_path / "benchmark" / "results" / "r", [Entrant(label="a", planted=[1.0])], 1)
+    write_run(tmp_path / "benchmark" / "results" / "r", [Planted(label="a", planted=[1.0])], 1)
     process = start("view", "r", "--no-browser", cwd=tmp_path)
     try:
         assert process.stdout is not None
@@ -177,6 +177,6 @@ def test_a_taken_port_and_an_unknown_run_are_told(tmp_path: Path) -> None:
 
 def test_the_key_is_new_every_time() -> None:
     """Nothing of it can be guessed from the program."""
-    source = (Path(__file__).parents[2] / "benchmark" / "viewer" / "serve.py").read_text()
+    source = (Path(__file__).parents[2] / "tiebreak" / "viewer" / "serve.py").read_text()
     assert "secrets.token_urlsafe(32)" in source
     assert TOKEN not in source

@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
+from support import ollama_wire as ollama
+from support.streams import encode_stream
 
-from benchmark.core.errors import ProviderError
-from benchmark.core.message import (
+from tiebreak.core.errors import ProviderError
+from tiebreak.core.message import (
     Finish,
     ImagePart,
     Message,
@@ -30,8 +32,8 @@ from benchmark.core.message import (
     ToolCallDelta,
     Usage,
 )
-from benchmark.core.model import Request
-from benchmark.wire import chat, gemini, messages, ollama, responses
+from tiebreak.core.model import Request
+from tiebreak.wire import chat, gemini, messages, responses
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "stop", "seed", "frequency_penalty", "presence_penalty")
 
@@ -134,6 +136,23 @@ FORMATS = (
         reasoning_tokens=False,
     ),
 )
+
+
+def used(request: Request) -> frozenset[str]:
+    """Every setting and ability the request makes use of, by the names that UNSUPPORTED uses."""
+    images = [(m.role, part) for m in request.messages for part in m.parts if isinstance(part, ImagePart)]
+    asked = {
+        "tools": bool(request.tools),
+        "tool_choice": bool(request.tool_choice),
+        "schema": request.schema is not None,
+        "logprobs": request.logprobs is not None,
+        "stream": request.stream,
+        "image": bool(images),
+        "image_url": any(part.url for _, part in images),
+        "tool_image": any(role == "tool" for role, _ in images),
+    }
+    return frozenset(request.settings) | {name for name, is_asked in asked.items() if is_asked}
+
 
 # --- pieces ----------------------------------------------------------------------------------------
 
@@ -389,7 +408,7 @@ hostile = st.binary(max_size=200) | json_bytes | lines
 @st.composite
 def bent(draw: st.DrawFn, form: Format) -> bytes:
     """A good stream with a few bytes of it wrong."""
-    data = bytearray(b"".join(form.module.encode_stream(draw(streams(form)), model="m")))
+    data = bytearray(b"".join(encode_stream(form.module, draw(streams(form)), model="m")))
     for _ in range(draw(st.integers(1, 4))):
         place = draw(st.integers(0, len(data) - 1))
         data[place : place + draw(st.integers(0, 3))] = draw(st.binary(max_size=3))

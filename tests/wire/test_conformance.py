@@ -14,9 +14,11 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import ClientSession, web
+from support import ollama_wire as ollama
+from support.streams import encode_stream
 
-from benchmark.core.errors import FailureKind, ProviderError
-from benchmark.core.message import (
+from tiebreak.core.errors import FailureKind, ProviderError
+from tiebreak.core.message import (
     Finish,
     Message,
     Reply,
@@ -34,15 +36,15 @@ from benchmark.core.message import (
     system,
     user,
 )
-from benchmark.core.model import Request
-from benchmark.core.protocols import Endpoint
-from benchmark.providers.anthropic import Anthropic
-from benchmark.providers.google import Google
-from benchmark.providers.http import HttpProvider
-from benchmark.providers.ollama import Ollama
-from benchmark.providers.openai import OpenAI
-from benchmark.wire import chat, gemini, messages, ollama, responses
-from benchmark.wire.faults import fault
+from tiebreak.core.model import Request
+from tiebreak.core.protocols import Endpoint
+from tiebreak.providers.anthropic import Anthropic
+from tiebreak.providers.google import Google
+from tiebreak.providers.http import HttpProvider
+from tiebreak.providers.ollama import Ollama
+from tiebreak.providers.openai import OpenAI
+from tiebreak.wire import chat, gemini, messages, responses
+from tiebreak.wire.errors import http_error
 
 Json = dict[str, Any]
 
@@ -711,7 +713,7 @@ async def _ask(dialect: Dialect, url: str, model: str, *, stream: bool) -> Reply
         session.post(url + dialect.base + dialect.stream_path.format(model=model), data=msgspec.json.encode(body)) as response,
     ):
         if response.status != 200:
-            raise fault(response.status, await response.read(), response.headers)
+            raise http_error(response.status, await response.read(), response.headers)
         reader = dialect.module.Reader()
         async for chunk in response.content.iter_any():
             reader.feed(chunk)
@@ -816,7 +818,7 @@ def test_answers_that_we_write_are_understood(dialect: Dialect, said: Said, cann
     if said.finish is Finish.REFUSED and dialect.name in ("chat", "responses"):
         return
     kind = "application/x-ndjson" if dialect.name == "ollama" else "text/event-stream"
-    model = canned.put(b"".join(dialect.module.encode_stream(_as_events(said, dialect.name), model="m-2026")), kind=kind)
+    model = canned.put(b"".join(encode_stream(dialect.module, _as_events(said, dialect.name), model="m-2026")), kind=kind)
     theirs = dialect.official(clients[dialect.name], model, stream=True)
     _check(dialect, said, theirs, _ours(dialect, canned, model, stream=True))
 

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.responses import Response
+from support import ollama_wire as ollama
+from support.streams import encode_stream
 
-from benchmark.core.message import Finish, Reply, StreamEnd, StreamEvent, TextDelta, ToolCall, ToolCallDelta
-from benchmark.wire import chat, gemini, messages, ollama, responses
+from tiebreak.core.message import Finish, Reply, StreamEnd, StreamEvent, TextDelta, ToolCall, ToolCallDelta
+from tiebreak.wire import chat, gemini, messages, responses
 
 PATCH = '*** Begin Patch\n*** Update File: a.py\n-x = "\\u00e9"\n+x = "\N{ROCKET}"\t\\\n*** End Patch\n'
 GRAMMAR = 'start: "*** Begin Patch" hunk+ "*** End Patch"'
@@ -52,7 +54,7 @@ def as_call(text: str) -> ToolCall:
 
 def spoken(events: list[StreamEvent]) -> list[dict[str, Any]]:
     """What a client hears of a stream."""
-    stream = b"".join(responses.encode_stream(events, custom=CUSTOM)).decode()
+    stream = b"".join(encode_stream(responses, events, custom=CUSTOM)).decode()
     return [json.loads(line.removeprefix("data: ")) for line in stream.split("\n") if line.startswith("data: ")]
 
 
@@ -162,7 +164,7 @@ def test_any_text_in_any_pieces_is_heard_whole_and_read_back(text: str, cuts: li
     assert [item["type"] for item in heard[-1]["response"]["output"]] == ["message", "custom_tool_call", "custom_tool_call"]
     Response.model_validate(heard[-1]["response"])
     reader = responses.Reader()
-    reader.feed(b"".join(responses.encode_stream(events, custom=CUSTOM)))
+    reader.feed(b"".join(encode_stream(responses, events, custom=CUSTOM)))
     read = reader.finish()
     assert [call.parsed() for call in read.tool_calls] == [{"input": text}, {"input": text[::-1]}]
     assert (read.finish, read.text) == (Finish.TOOL, "Look:")

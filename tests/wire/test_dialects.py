@@ -5,11 +5,12 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import ollama_wire as ollama
 
-from benchmark.core.errors import FailureKind, ProviderError
-from benchmark.core.message import Finish, Usage, assistant, system, user
-from benchmark.core.model import Request
-from benchmark.wire import chat, gemini, messages, ollama
+from tiebreak.core.errors import FailureKind, ProviderError
+from tiebreak.core.message import Finish, Usage, assistant, system, user
+from tiebreak.core.model import Request
+from tiebreak.wire import chat, gemini, messages
 
 TALK = (system("Be brief."), user("Hi"), assistant("Hello"), user("Who?"))
 SETTINGS = {"temperature": 0.5, "max_tokens": 9, "stop": "X", "top_p": 0.9}
@@ -24,11 +25,10 @@ def body(data):
 
 
 def test_chat_is_encoded():
-    """Roles and settings go as they are; the limit may have another name."""
-    encoded = chat.encode(ASKED, limit_name="max_completion_tokens")
+    """Roles and settings go as they are."""
+    encoded = chat.encode(ASKED)
     assert encoded["messages"] == [{"role": m.role, "content": m.text} for m in TALK]
-    assert (encoded["model"], encoded["temperature"], encoded["max_completion_tokens"], encoded["stop"]) == ("m", 0.5, 9, "X")
-    assert "max_tokens" not in encoded
+    assert (encoded["model"], encoded["temperature"], encoded["max_tokens"], encoded["stop"]) == ("m", 0.5, 9, "X")
 
 
 def test_messages_are_encoded():

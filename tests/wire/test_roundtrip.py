@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from wire.making import FORMATS, Format, hostile, replies, requests, survive
+from support import ollama_wire as ollama
+from wire.making import FORMATS, Format, hostile, replies, requests, survive, used
 
-from benchmark.core.errors import FailureKind, ProviderError
-from benchmark.core.message import Finish, user
-from benchmark.core.model import Request
-from benchmark.wire import chat, gemini, messages, ollama, responses
-from benchmark.wire.writing import used
+from tiebreak.core.errors import FailureKind, ProviderError
+from tiebreak.core.message import Finish, user
+from tiebreak.core.model import Request
+from tiebreak.wire import chat, gemini, messages, responses
 
 each_format = pytest.mark.parametrize("form", FORMATS, ids=str)
 quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support import ollama_wire as ollama
+from support.streams import encode_stream
 from wire.making import FORMATS, Format, bent, read, streams, survive
 
-from benchmark.core.errors import FailureKind, MissingModel, ProviderError, RateLimitError
-from benchmark.core.message import (
+from tiebreak.core.errors import FailureKind, MissingModel, ProviderError, RateLimitError
+from tiebreak.core.message import (
     Finish,
     Reply,
     StreamEnd,
@@ -26,9 +28,9 @@ from benchmark.core.message import (
     ToolCallDelta,
     Usage,
 )
-from benchmark.wire import chat, gemini, messages, ollama, responses
-from benchmark.wire.reading import Gathered
-from benchmark.wire.sse import Events, Lines
+from tiebreak.wire import chat, gemini, messages, responses
+from tiebreak.wire.reading import ReplyBuilder
+from tiebreak.wire.sse import Events, Lines
 
 each_format = pytest.mark.parametrize("form", FORMATS, ids=str)
 quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -42,8 +44,8 @@ def _alike(reply: Reply) -> Reply:
     return replace(reply, tool_calls=calls)
 
 
-def _gathered(events: Iterable[StreamEvent]) -> Reply:
-    gathered = Gathered()
+def _builder(events: Iterable[StreamEvent]) -> Reply:
+    gathered = ReplyBuilder()
     gathered.model = "m"
     for event in events:
         gathered.add(event)
@@ -59,8 +61,8 @@ def _sse(*payloads: object) -> bytes:
 @given(data=st.data())
 def test_any_slicing_gives_the_same_reply(form: Format, data: st.DataObject) -> None:
     events = data.draw(streams(form))
-    stream = b"".join(form.module.encode_stream(events, model="m"))
-    expected = _gathered(events)
+    stream = b"".join(encode_stream(form.module, events, model="m"))
+    expected = _builder(events)
     assert _alike(read(form, stream, len(stream))) == expected
     assert _alike(read(form, stream, data.draw(st.integers(1, 40)))) == expected
 
@@ -72,10 +74,10 @@ def test_the_events_themselves_make_the_reply(form: Format, data: st.DataObject)
     """Whoever passes the events on loses nothing by it."""
     events = data.draw(streams(form))
     reader = form.module.Reader()
-    heard = [event for chunk in form.module.encode_stream(events, model="m") for event in reader.feed(chunk)]
+    heard = [event for chunk in encode_stream(form.module, events, model="m") for event in reader.feed(chunk)]
     heard += reader.close()
     assert isinstance(heard[-1], StreamEnd)
-    assert _gathered(heard) == _alike(reader.finish()) == _gathered(events)
+    assert _builder(heard) == _alike(reader.finish()) == _builder(events)
 
 
 @each_format
@@ -84,8 +86,8 @@ def test_the_events_themselves_make_the_reply(form: Format, data: st.DataObject)
 def test_a_stream_cut_anywhere_is_whole_or_an_error(form: Format, data: st.DataObject) -> None:
     """Never a part of an answer: at most the count of tokens is lost."""
     events = data.draw(streams(form))
-    stream = b"".join(form.module.encode_stream(events, model="m"))
-    expected = _gathered(events)
+    stream = b"".join(encode_stream(form.module, events, model="m"))
+    expected = _builder(events)
     cut = data.draw(st.integers(0, len(stream)))
     try:
         reply = _alike(read(form, stream[:cut], len(stream)))
@@ -114,8 +116,8 @@ def test_one_byte_at_a_time(form: Format) -> None:
         TextDelta("\N{GRINNING FACE}\n\r\u2028"),
         StreamEnd(finish=Finish.STOP, usage=Usage(input_tokens=3)),
     ]
-    stream = b"".join(form.module.encode_stream(events, model="m"))
-    assert read(form, stream, 1) == _gathered(events)
+    stream = b"".join(encode_stream(form.module, events, model="m"))
+    assert read(form, stream, 1) == _builder(events)
 
 
 @each_format
@@ -138,7 +140,7 @@ def test_an_empty_stream_is_no_answer(form: Format) -> None:
 @each_format
 def test_a_long_line_in_small_chunks_takes_no_longer_than_its_length(form: Format) -> None:
     events = [TextDelta("x" * 300_000), StreamEnd(finish=Finish.STOP, usage=Usage())]
-    stream = b"".join(form.module.encode_stream(events, model="m"))
+    stream = b"".join(encode_stream(form.module, events, model="m"))
     assert read(form, stream, 3).text == "x" * 300_000
 
 
@@ -381,12 +383,12 @@ def test_what_comes_after_the_end_is_not_read() -> None:
 @each_format
 def test_seals_of_another_format_are_not_streamed(form: Format) -> None:
     events = [ThinkingDelta("hm"), ThinkingSeal(seal="sEcReT", format="other"), TextDelta("x"), StreamEnd(finish=Finish.STOP)]
-    assert b"sEcReT" not in b"".join(form.module.encode_stream(events))
+    assert b"sEcReT" not in b"".join(encode_stream(form.module, events))
 
 
 @each_format
 def test_pieces_of_calls_that_alternate_are_put_together(form: Format) -> None:
     events = [ToolCallDelta(index=i, id=f"c{i}", name="f", arguments='{"a":') for i in (0, 1)]
     events += [ToolCallDelta(index=i, arguments="1}") for i in (0, 1)]
-    stream = b"".join(form.module.encode_stream([*events, StreamEnd(finish=Finish.TOOL, usage=Usage())], model="m"))
+    stream = b"".join(encode_stream(form.module, [*events, StreamEnd(finish=Finish.TOOL, usage=Usage())], model="m"))
     assert [call.parsed() for call in read(form, stream, 20).tool_calls] == [{"a": 1}, {"a": 1}]

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from wire.making import FORMATS, Format
+from support import ollama_wire as ollama
+from wire.making import FORMATS, Format, used
 
-from benchmark.core.errors import FailureKind, ProviderError
-from benchmark.core.message import ImagePart, Message, Reply, TextPart, ThinkingPart, Tool, ToolCall, system, user
-from benchmark.core.model import Request
-from benchmark.wire import chat, gemini, messages, ollama, responses
-from benchmark.wire.writing import used
+from tiebreak.core.errors import FailureKind, ProviderError
+from tiebreak.core.message import ImagePart, Message, Reply, TextPart, ThinkingPart, Tool, ToolCall, system, user
+from tiebreak.core.model import Request
+from tiebreak.wire import chat, gemini, messages, responses
 
 each_format = pytest.mark.parametrize("form", FORMATS, ids=str)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from benchmark.core.message import Reply, Usage, user
-from benchmark.core.model import ModelRef, Request
-from benchmark.core.protocols import Context, Endpoint
-from benchmark.core.sample import Sample
-from benchmark.core.trial import Output
+from tiebreak.core.message import Reply, Usage, user
+from tiebreak.core.model import ModelRef, Request
+from tiebreak.core.protocols import AskContext, Endpoint
+from tiebreak.core.sample import Sample
+from tiebreak.core.trial import Output
 
 
 class Echo:
@@ -45,7 +45,9 @@ class Echo:
 class Twice:
     """Asks, then asks to think again, and takes the second answer."""
 
-    async def run(self, sample: Sample, context: Context) -> Output:
+    works_on: ClassVar[frozenset[str]] = frozenset({"question"})
+
+    async def run(self, sample: Sample, context: AskContext) -> Output:
         """Ask twice."""
         first = await context.ask(sample.messages)
         again = (*sample.messages, first.as_message(), user("Are you sure? Answer again."))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from benchmark.core.message import user
-from benchmark.core.protocols import Context
-from benchmark.core.sample import Sample
-from benchmark.core.trial import Output, Score
-from benchmark.datasets.indexed import IndexedFile
+from tiebreak.core.message import user
+from tiebreak.core.protocols import AskContext
+from tiebreak.core.sample import Sample
+from tiebreak.core.trial import Output, Score
+from tiebreak.datasets.indexed import IndexedFile
 
 
 def haiku() -> IndexedFile:
@@ -30,7 +30,7 @@ class Lines:
     def __init__(self, wanted: str = "") -> None:
         self._wanted = wanted
 
-    async def score(self, sample: Sample, output: Output, context: Context) -> Score:
+    async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
         """Count the lines that are not empty."""
         count = sum(bool(line.strip()) for line in output.text.splitlines())
         wanted = int(self._wanted or sample.target)

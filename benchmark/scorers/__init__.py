@@ -1,1 +1,0 @@
-"""Scorers: judge what a model brought back. One file each; the table in `benchmark.registry` names them."""

@@ -1,0 +1,43 @@
+"""A provider whose models answer as planted: right or wrong by model, temperature, prompt and sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from tiebreak.core.message import Reply, Usage
+from tiebreak.core.model import ModelRef, Request
+from tiebreak.core.protocols import Endpoint
+
+PROVIDER = "support.planted:Planted"
+answers: dict[str, Callable[[str, float, str, str], bool]] = {}
+"""Set by a test under `is_right`: whether a model, at a temperature, told so, answers a question rightly."""
+
+
+class Planted:
+    """Says yes when it is to be right, and else no."""
+
+    name: ClassVar[str] = PROVIDER
+    key_variables: ClassVar[tuple[str, ...]] = ()
+    url_variables: ClassVar[tuple[str, ...]] = ()
+    local: ClassVar[bool] = False
+    reference: ClassVar[bool] = False
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        del endpoint
+
+    async def open(self, model: ModelRef) -> None:
+        """Nothing to get ready."""
+
+    async def generate(self, request: Request) -> Reply:
+        """Answer as planted."""
+        system = request.messages[0].text if request.messages[0].role == "system" else ""
+        right = answers["is_right"](request.model, request.settings.get("temperature", 0.0), system, request.messages[-1].text)
+        return Reply(text="yes" if right else "no", usage=Usage(input_tokens=1, output_tokens=1))
+
+    async def list_models(self) -> Sequence[str]:
+        """Any name will do."""
+        return ()
+
+    async def close(self) -> None:
+        """Nothing to let go of."""

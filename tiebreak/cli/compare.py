@@ -1,0 +1,66 @@
+"""`tiebreak compare`: two runs, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import click
+import msgspec
+
+from tiebreak.cli.console import Console
+from tiebreak.config import results_root
+from tiebreak.report.baseline import read_baseline
+from tiebreak.report.changes import Change, changes, check_protocols, unmatched
+from tiebreak.report.verdict import probability
+
+_SHOWN = 10
+
+
+def compare_runs(before: str, after: str, *, changed: Sequence[str] = (), force: bool = False, as_json: bool = False) -> int:
+    """Show what changed between two runs, per model and per sample."""
+    root = results_root()
+    one, other = read_baseline(before, root), read_baseline(after, root)
+    differing = check_protocols(one, other, changed=changed, force=force)
+    found = changes(one, other, changed=changed)
+    if as_json:
+        data = {
+            "before": one.run_id,
+            "after": other.run_id,
+            "protocol_differences": differing,
+            "changes": [asdict(change) for change in found],
+            "unmatched": unmatched(one, other, changed),
+        }
+        click.echo(msgspec.json.encode(data).decode())
+        return 0
+    console = Console()
+    if differing:
+        console.line(f"Compared by --force: the runs differ in their {', '.join(differing)}.", style="yellow")
+    console.table(("Model", "Before", "After", "Change", "Fixed", "Broken", "p"), [_row(change) for change in found])
+    console.line()
+    for sentence in unmatched(one, other, changed):
+        console.line(sentence, style="yellow")
+    for change in found:
+        console.line(change.sentence)
+        _list(console, "broken", change.broken)
+        _list(console, "fixed", change.fixed)
+    return 0
+
+
+def _row(change: Change) -> tuple[str, ...]:
+    name = change.label if change.was == change.label else f"{change.was} → {change.label}"
+    points = f"{100 * change.difference:+.1f} [{100 * change.low:+.1f}, {100 * change.high:+.1f}]"
+    scores = (f"{change.before:.2f}", f"{change.after:.2f}", points)
+    return (
+        name,
+        *scores,
+        str(len(change.fixed)),
+        str(len(change.broken)),
+        probability(change.p_corrected).removeprefix("p = ").removeprefix("p "),
+    )
+
+
+def _list(console: Console, word: str, samples: tuple[str, ...]) -> None:
+    if samples:
+        more = f", and {len(samples) - _SHOWN:,} more" if len(samples) > _SHOWN else ""
+        console.line(f"  {word}: {', '.join(samples[:_SHOWN])}{more}")

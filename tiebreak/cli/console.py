@@ -1,0 +1,326 @@
+"""The only place that prints. What it prints is decided elsewhere."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tiebreak.core.model import ModelRef
+from tiebreak.core.trial import Outcome, TrialResult
+from tiebreak.registry import is_known, provider_class
+from tiebreak.report.caveats import caveats
+from tiebreak.report.factors import Factor
+from tiebreak.report.samples import WrongSample
+from tiebreak.report.summary import ContestantSummary, Summary
+from tiebreak.report.table import by_scorer, cells, cost, duration, headings, score
+from tiebreak.report.verdict import probability, verdict
+from tiebreak.report.work_words import HEADINGS as WORK_HEADINGS
+from tiebreak.report.work_words import MEDALS, podium, standing, work_cells, work_sentences
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+    from rich.table import Table
+
+    from tiebreak.cli.model_choice import Check
+
+_FEW_ATTEMPTS = 12
+_LONG_NAME = 24
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+class Console:
+    """Human words on standard output, or on standard error while it carries JSON."""
+
+    def __init__(self, *, to_stderr: bool = False) -> None:
+        from rich.console import Console as RichConsole
+
+        self.rich: RichConsole = RichConsole(stderr=to_stderr, highlight=False, soft_wrap=False)
+        self._to_stderr = to_stderr
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether someone is looking."""
+        return self.rich.is_terminal
+
+    def line(self, text: str = "", *, style: str = "") -> None:
+        """A plain line; nothing in it is mark-up. On a terminal it is wrapped between words, in a file not at all."""
+        self.rich.print(harmless(text), style=style or None, markup=False, soft_wrap=not self.is_terminal)
+
+    def warn(self, text: str) -> None:
+        """A line on standard error."""
+        click.echo(f"warning: {text}", err=True)
+
+    def checks(self, checks: Sequence[Check]) -> None:
+        """A line per model: will it run, and who serves it?"""
+        width = max(len(check.typed) for check in checks)
+        for check in checks:
+            if check.ref is None:
+                self.line(f"✗ {check.typed:{width}}  {check.problem}", style="red")
+                continue
+            self.line(f"✓ {check.typed:{width}}  {described(check.ref)}")
+
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A plain table."""
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for heading in headings:
+            table.add_column(heading, overflow="fold")
+        for row in rows:
+            table.add_row(*map(_escaped, row))
+        self.rich.print(table)
+
+    def comparison(self, summary: Summary, *, markdown: bool = False, table: bool = True) -> None:
+        """All contestants in one table, best first, and what to make of it; `table` False for the words alone."""
+        if markdown:
+            from tiebreak.report.markdown import markdown_table
+
+            click.echo(markdown_table(summary), err=self._to_stderr)
+        elif table:
+            self.rich.print(_comparison_table(summary, width=self.rich.width))
+        for contestant in summary.listed:
+            if contestant.message:
+                self.line(f"{contestant.label}: {contestant.state.replace('_', ' ')}: {contestant.message}", style="yellow")
+            if contestant.by_scorer:
+                self.line(f"{contestant.label} by scorer: {by_scorer(contestant)}", style="dim")
+        for factor in summary.factors:
+            self.table(*_factor_table(factor))
+            self.line()
+        for place, sentence in enumerate(verdict(summary)):
+            self.line(sentence, style="" if place else "bold")
+        for caveat in caveats(summary):
+            self.line(f"Note: {caveat}.", style="yellow")
+
+    def work(self, summary: Summary) -> None:
+        """What was done on coding tasks: a table, why the few that failed did, and the rankings."""
+        assert summary.tasks is not None
+        self.rich.print(_work_table(summary, wide=self.rich.width >= 100))
+        unsolved = [(c, a) for c in summary.contestants if c.work for a in c.work.attempts if not a.solved]
+        for contestant, attempt in unsolved if len(unsolved) <= _FEW_ATTEMPTS else ():
+            outcome = attempt.outcome.replace("_", " ")
+            self.line(f"✗ {contestant.label}, {attempt.task}: {outcome}: {attempt.reason}"[:400])
+        self.line()
+        for name, title in MEDALS.items():
+            self.line(f"{title}: {podium(summary.tasks, name)}")
+        self.line()
+        for sentence in work_sentences(summary):
+            self.line(sentence)
+
+    def details(self, model: ContestantSummary, worst: Sequence[WrongSample], dataset: str) -> None:
+        """One model at length."""
+        from rich.table import Table
+
+        facts = Table.grid(padding=(0, 2))
+        facts.add_column(style="bold")
+        facts.add_column()
+        for name, value in _facts(model, dataset):
+            facts.add_row(name, _escaped(value))
+        self.rich.print(facts)
+        if model.categories:
+            self.line()
+            self.table(("Category", "Score", "Samples"), [(c.name, f"{c.score:.2f}", str(c.n)) for c in model.categories])
+        if worst:
+            self.line("\nSome it did not get right:", style="bold")
+            for item in worst:
+                self.line(f"  {item.sample}: expected {_short(item.expected)!r}, got {_short(item.answer) or item.outcome!r}")
+
+    def written(self, paths: Sequence[Path]) -> None:
+        """Where the results are."""
+        for path in paths:
+            self.line(f"Wrote {path}", style="dim")
+
+    def answers(self, results: Sequence[tuple[ModelRef, TrialResult | str]]) -> None:
+        """Answers side by side, or below each other where the screen is narrow."""
+        from rich.columns import Columns
+        from rich.panel import Panel
+        from rich.text import Text
+
+        width = max(38, self.rich.width // max(1, min(len(results), self.rich.width // 40)) - 1)
+        panels = [
+            Panel(Text(_answer(result)), title=_escaped(model.label), subtitle=_cost_line(result), width=width)
+            for model, result in results
+        ]
+        self.rich.print(Columns(panels, padding=(0, 0)) if len(panels) > 1 else panels[0])
+
+
+def harmless(text: str) -> str:
+    """A text that a terminal only shows: what models, agents and checks say may move the cursor or hide other words."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text.replace("\r\n", "\n"))
+
+
+def counted(n: int, word: str) -> str:
+    """A number and what it counts: 1 model, 3 models."""
+    return f"{n:,} {word}{'' if n == 1 else 's'}"
+
+
+def invoked_as() -> str:
+    """How this program was called, for lines that can be copied."""
+    name = Path(sys.argv[0]).name
+    if name == "tiebreak":
+        return name
+    python = Path(sys.executable)
+    shown = python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else Path(python.name)
+    if name in ("run_benchmarks.py", "batch_runner.py"):
+        script = Path(sys.argv[0])
+        return f"{shown} {script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script}"
+    return f"{shown} -m tiebreak"
+
+
+def described(ref: ModelRef) -> str:
+    """A model's provider, settings and standing, in a few words."""
+    words = [ref.provider if ref.spelled_out == ref.label.partition("@")[0] else ref.spelled_out]
+    if ref.settings:
+        words.append("with " + ", ".join(f"{key}={value}" for key, value in ref.settings.items()))
+    # A model of an imported run may be of a provider nobody has here.
+    implied = provider_class(ref.provider).implied if is_known("providers", ref.provider) else {}
+    words += [f"{key}={value} by default" for key, value in implied.items() if key not in ref.settings]
+    if ref.base_url:
+        words.append(f"at {ref.base_url}")
+    if not ref.verified:
+        words.append("(unverified name)")
+    return " ".join(words)
+
+
+def _comparison_table(summary: Summary, width: int) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    several = len(summary.tiers) > 1 or any(len(tier) > 1 for tier in summary.tiers)
+    names = _columns(summary, width)
+    for heading in ("Tier", *names) if several else names:
+        narrow = heading in (names[0], "Provider")
+        table.add_column(
+            "None" if heading == "No answer" and width < 100 else heading,
+            justify="left" if narrow else "right",
+            overflow="fold" if narrow else "ellipsis",
+            no_wrap=not narrow,
+        )
+    parts = [part for part in (summary.ranked, summary.unfinished, summary.references) if part]
+    for part in parts:
+        for model in part:
+            shown = zip(headings(summary), cells(model, wide=width >= 100), strict=True)
+            row = [_escaped(cell) for heading, cell in shown if heading in names]
+            table.add_row(*([str(model.tier or "")] if several else []), *row, style="dim" if model.reference else None)
+        if part is not parts[-1]:
+            table.add_section()
+    return table
+
+
+def _columns(summary: Summary, width: int) -> tuple[str, ...]:
+    """The columns there is room for: on a narrow screen long names come before the provider."""
+    names = headings(summary)
+    crowded = width < 100 and any(len(c.label) > _LONG_NAME for c in summary.contestants)
+    return tuple(name for name in names if name != "Provider") if crowded else names
+
+
+def _factor_table(factor: Factor) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """The score at each level of a factor, and what it gains on the best one with all else equal."""
+    best = factor.levels[0].level
+    effects = {frozenset((effect.first, effect.second)): effect for effect in factor.effects}
+    rows = []
+    for level in factor.levels:
+        effect = effects.get(frozenset((best, level.level)))
+        sign = "" if effect is None else "−" if effect.first == best else "+"
+        against = "" if effect is None else f"{sign}{100 * effect.difference:.1f}, {probability(effect.p_corrected)}"
+        shown = f"{level.mean:.2f} [{level.low:.2f}, {level.high:.2f}]"
+        rows.append((level.level or f"no {factor.name}", shown, against, str(level.contestants)))
+    return (factor.name.capitalize(), "Score", f"Against {best or 'none'}", "Contestants"), rows
+
+
+def _work_table(summary: Summary, *, wide: bool) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    left_out = () if wide else ("Prompts", "Tokens", "Files")
+    for heading in WORK_HEADINGS:
+        if heading not in left_out:
+            right = heading not in ("Model", "Outcome")
+            table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=right)
+    for contestant in standing(summary):
+        row = zip(WORK_HEADINGS, work_cells(contestant), strict=True)
+        shown = [Text(harmless(cell)) for name, cell in row if name not in left_out]
+        table.add_row(*shown, style="dim" if contestant.reference else "")
+    return table
+
+
+def _facts(model: ContestantSummary, dataset: str) -> list[tuple[str, str]]:
+    ref = model.model
+    failures = ", ".join(f"{count} {kind}" for kind, count in model.failures.items())
+    outcomes = {"refused": model.refused, "empty": model.empty, "filtered": model.filtered, "cut off": model.cut_off}
+    silent = ", ".join(f"{count} {word}" for word, count in outcomes.items() if count)
+    facts = [
+        ("Model", ref.display_name or model.label),
+        ("Provider", described(ref)),
+        ("Dataset", f"{dataset}, {counted(model.planned, 'trial')}"),
+        ("Score", f"{score(model, wide=True)} (95 % interval, n={model.answered})"),
+        ("Right", str(model.right)),
+        ("Wrong", str(model.wrong)),
+        ("No answer", f"{model.no_answer}{f' ({silent})' if silent else ''}"),
+        ("Failed", f"{model.failed}{f' ({failures})' if failures else ''}"),
+    ]
+    if model.failed and model.score_failures_wrong is not None:
+        facts.insert(4, ("With failures wrong", f"{model.score_failures_wrong:.2f}"))
+    if model.by_scorer:
+        facts.insert(4, ("By scorer", by_scorer(model)))
+    if model.pass_at:
+        at, every = (", ".join(f"{k}: {v:.2f}" for k, v in found.items()) for found in (model.pass_at, model.pass_all))
+        facts.append(("Right once in k", at))
+        facts.append(("Right k times", every))
+    if model.not_asked:
+        facts.append(("Not asked", f"{model.not_asked} ({model.message or model.state})"))
+    facts += [
+        # An imported run has taken no time of ours.
+        *([("Time", f"{duration(model.seconds)}, {model.per_second:.1f} samples/s")] if model.seconds else []),
+        *_speed(model),
+        ("Tokens", f"{model.input_tokens:,} in, {model.output_tokens:,} out"),
+        ("Cost", cost(model)),
+    ]
+    return facts
+
+
+def _speed(model: ContestantSummary) -> list[tuple[str, str]]:
+    found = model.latency
+    if found is None:
+        return []
+    words = f"{found.p50_s:.2f} s median, {found.p95_s:.2f} s p95, {found.p99_s:.2f} s p99"
+    if found.first_token_p50_s is not None:
+        words += f"; first token {found.first_token_p50_s:.2f} s"
+    if found.tokens_per_s is not None:
+        words += f"; {found.tokens_per_s:.0f} tokens/s"
+    return [("Answers in", words)]
+
+
+def _answer(result: TrialResult | str) -> str:
+    if isinstance(result, str):
+        return f"no answer: {result}"
+    if result.failure is not None:
+        return f"no answer: {result.failure.message}"
+    text = result.output.text if result.output else ""
+    note = "" if result.outcome is Outcome.ANSWERED else f"\n[{result.outcome.value.replace('_', ' ')}]"
+    return (text.strip() + note).strip() or "[empty]"
+
+
+def _cost_line(result: TrialResult | str) -> str | None:
+    if isinstance(result, str) or result.output is None:
+        return None
+    usage = result.output.usage
+    tokens = f", {usage.output_tokens} tokens" if usage and usage.output_tokens else ""
+    return f"{result.output.timing.model_s:.1f} s{tokens}"
+
+
+def _short(text: str, limit: int = 60) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _escaped(text: Any) -> Any:
+    from rich.markup import escape
+
+    return escape(text) if isinstance(text, str) else text

@@ -1,0 +1,294 @@
+"""The commands and their flags. What a command does is imported when it is called, so help costs nothing."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tiebreak import __version__
+from tiebreak.cli import exits
+from tiebreak.cli.options import (
+    changed_option,
+    contestant_options,
+    model_options,
+    pace_options,
+    result_options,
+    sample_options,
+    setting_options,
+    task_options,
+)
+from tiebreak.core.errors import BenchmarkError
+
+
+class Commands(click.Group):
+    """The commands in the order they are declared; a close name is suggested for an unknown one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names, the important ones first."""
+        return list(self.commands)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that was named."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            from tiebreak.registry import did_you_mean
+
+            raise click.UsageError(f"there is no command {args[0]!r}{did_you_mean(args[0], self.commands)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="tiebreak")
+def tiebreak() -> None:
+    """Run the same questions or coding tasks on many models and learn which is really better, or that it is a tie."""
+
+
+@tiebreak.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[RUN_FILE]")
+@model_options
+@sample_options
+@contestant_options
+@setting_options
+@pace_options("Most seconds per model.")
+@task_options
+@result_options
+def run(**flags: Any) -> int:
+    """Ask a dataset's questions of one or many models and compare them.
+
+    \b
+    Examples:
+      tiebreak run --model gemini-1.5-flash --dataset truthfulness
+      tiebreak run --models gpt-4,claude-3-opus-20240229 --dataset truthfulness --parallel
+      tiebreak run --all-models --dataset my_questions.jsonl --limit 50
+      tiebreak run --model gpt-4o-mini --prompt plain= --prompt terse="Answer in one word." --dataset my.csv
+      tiebreak run compare.yaml
+      tiebreak run --resume run_20261115_203300
+
+    Exit codes: 0 all models finished, 1 nothing usable, 2 partial, 3 a gate missed, 130 interrupted, 143 terminated.
+    """  # noqa: D301 -- click needs the character, not the two letters
+    from tiebreak.cli.flags import Flags
+    from tiebreak.cli.run import run_with
+
+    return run_with(Flags(**flags))
+
+
+@tiebreak.command(short_help="Have many models do the same coding tasks, and compare them.")
+@click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[RUN_FILE]")
+@model_options
+@sample_options
+@contestant_options
+@setting_options
+@pace_options("Most seconds per task (1800).")
+@task_options
+@result_options
+def batch(**flags: Any) -> int:
+    """Have one or many models do the same coding tasks, each in a sandboxed workspace of its own, and compare them.
+
+    \b
+    Examples:
+      tiebreak batch --task benchmark/tasks/easy/fix_typo.md
+      tiebreak batch --task benchmark/tasks/easy --models "llama3,mistral" --timeout 600
+      tiebreak batch --task "tasks/**/*.md" --models gpt-4,claude-3-opus --parallel --repeats 3
+      tiebreak batch --resume batch_20261115_203300
+
+    Exit codes: 0 every attempt ended, 1 nothing usable, 2 partial, 3 a gate missed, 130 interrupted, 143 terminated.
+    """  # noqa: D301 -- click needs the character, not the two letters
+    from tiebreak.cli.flags import Flags
+    from tiebreak.cli.run import run_with
+
+    return run_with(Flags(door="batch", **flags))
+
+
+@tiebreak.command("check-tasks", short_help="Prove tasks: doing nothing and cheating fail, the solution passes.")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--allow-unsandboxed", is_flag=True, help="Run coding tasks even where there is no sandbox.")
+def check_tasks(paths: tuple[str, ...], allow_unsandboxed: bool) -> int:
+    """Prove coding tasks: doing nothing must fail, the solution must pass, and no cheat may.
+
+    Without PATH, all tasks that come with the tool are proven.
+    """
+    from tiebreak.cli.check_tasks import prove
+
+    return prove(paths, allow_unsandboxed=allow_unsandboxed)
+
+
+@tiebreak.command(short_help="See it work, with no key and no set-up.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask fewer than the fifty questions.")
+def demo(limit: int | None) -> int:
+    """See it work: two ways of asking the embedded model fifty easy questions, beside chance. No key needed."""
+    from tiebreak.cli.demo import show_demo
+
+    return show_demo(limit)
+
+
+@tiebreak.command(short_help="Put one prompt to several models, answers side by side.")
+@click.argument("prompt")
+@model_options
+@setting_options
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=120.0, show_default=True, metavar="S")
+def ask(prompt: str, timeout: float, **flags: Any) -> int:
+    """Put PROMPT to several models at once and show the answers side by side."""
+    from tiebreak.cli.ask import ask_side_by_side
+
+    return ask_side_by_side(prompt, timeout, flags)
+
+
+@tiebreak.command("list", short_help="List models, datasets, scorers, providers, agents or runs.")
+@click.argument("what", type=click.Choice(["models", "datasets", "scorers", "providers", "agents", "runs"]))
+@click.option("--config", type=click.Path(path_type=Path), help="Another models_config.yaml.")
+def listing(what: str, config: Path | None) -> int:
+    """List what can be named: models, datasets, scorers, providers, agents or runs."""
+    from tiebreak.cli.listing import show_list
+
+    return show_list(what, config)
+
+
+@tiebreak.command("import", short_help="Import results of Inspect or lm-eval.")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--output", type=click.Path(path_type=Path), help="Folder for the run.")
+def importing(paths: tuple[Path, ...], output: Path | None) -> int:
+    """Read Inspect logs (.eval) and lm-eval samples (samples_*.jsonl), or folders of them, as runs.
+
+    Scores are kept as they were recorded. Logs of one task become one run, its models side by side.
+    """
+    from tiebreak.cli.importing import import_logs
+
+    return import_logs(paths, output)
+
+
+@tiebreak.command(short_help="Look a dataset over before it is asked.")
+@click.argument("dataset")
+@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="A local copy of a registered dataset.")
+@click.option("--field", multiple=True, metavar="COLUMN=FIELD", help="A column of your file and the field it holds.")
+def audit(dataset: str, data: Path | None, field: tuple[str, ...]) -> int:
+    """Look DATASET over: duplicates, answers that give themselves away, and what guessing would score.
+
+    Exit codes: 0 nothing was found, 1 it cannot be read, 3 something was found.
+    """
+    from tiebreak.cli.audit import show_audit
+    from tiebreak.cli.flags import SampleFlags
+
+    return show_audit(dataset, SampleFlags(data=data, field=field).source)
+
+
+@tiebreak.command(short_help="Rewrite a run's files from its store, and show the result.")
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.option("--no-csv", is_flag=True, help="Write no CSV.")
+@click.option("--markdown", is_flag=True, help="The comparison as a Markdown table.")
+@click.option("--json", "as_json", is_flag=True, help="The summary as JSON on standard output.")
+def report(runs: tuple[str, ...], no_csv: bool, markdown: bool, as_json: bool) -> int:
+    """Rewrite every file of RUN from its store, and show the result; without RUN, of the last one."""
+    from tiebreak.cli.report import report_runs
+
+    return report_runs(runs, csv=not no_csv, markdown=markdown, as_json=as_json)
+
+
+@tiebreak.command(short_help="Say what changed between two runs, sample by sample.")
+@click.argument("before")
+@click.argument("after")
+@changed_option
+@click.option("--force", is_flag=True, help="Also when they were not made alike; the result is marked.")
+@click.option("--json", "as_json", is_flag=True, help="The changes as JSON on standard output.")
+def compare(before: str, after: str, changed: tuple[str, ...], force: bool, as_json: bool) -> int:
+    """Say what was fixed and what was broken between BEFORE and AFTER, and whether that is more than luck.
+
+    Each is a run, by id or path, or a baseline file.
+    """
+    from tiebreak.cli.compare import compare_runs
+
+    return compare_runs(before, after, changed=changed, force=force, as_json=as_json)
+
+
+@tiebreak.command(short_help="Score a run's answers again; nothing is asked.")
+@click.argument("run")
+@click.option("--scorer", metavar="NAME", help="The scorer that judges from now on; else the dataset's own.")
+def score(run: str, scorer: str | None) -> int:
+    """Score the answers of RUN again and rewrite its files. Nothing is asked; earlier scores are kept beside the new ones."""
+    from tiebreak.cli.report import score_run
+
+    return score_run(run, scorer)
+
+
+@tiebreak.command(short_help="Write a run as JUnit XML, Markdown, Parquet or a baseline.")
+@click.argument("run")
+@click.option("--to", "form", type=click.Choice(["junit", "markdown", "parquet", "baseline"]), required=True, help="Which form.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to; else in the run's folder.")
+def export(run: str, form: str, output: Path | None) -> int:
+    """Write RUN in a form other programs read.
+
+    junit: a test case per trial, for CI. markdown: for a pull request or GITHUB_STEP_SUMMARY.
+    parquet: every trial, for data frames. baseline: a small file to commit, for --baseline.
+    """
+    from tiebreak.cli.report import export_run
+
+    return export_run(run, form, output)
+
+
+@tiebreak.command("open", short_help="Open the last report in a browser.")
+@click.argument("run", required=False)
+def open_(run: str | None) -> int:
+    """Open the report of RUN, or of the last run, in a browser; say where it is where there is none."""
+    from tiebreak.cli.report import open_report
+
+    return open_report(run)
+
+
+@tiebreak.command(short_help="Watch runs in a browser, also while they go.")
+@click.argument("run", required=False)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Listen here; else on any free port.")
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+def view(run: str | None, port: int, no_browser: bool) -> int:
+    """Show RUN, or all runs, in a browser: progress, tiers and charts as they change, and every sample.
+
+    Read-only, for this machine alone: the printed address holds a key. Ctrl-C ends it.
+    """
+    from tiebreak.cli.report import view_runs
+
+    return view_runs(run, port=port, browser=not no_browser)
+
+
+@tiebreak.command(short_help="Say what is installed, what is missing and how to fix it.")
+def doctor() -> int:
+    """Say what is installed, which keys are set, whether Ollama is up, what is missing and how to fix it."""
+    from tiebreak.cli.doctor import show_findings
+
+    return show_findings()
+
+
+def run_command_line(arguments: Sequence[str] | None = None, *, default_command: str | None = None) -> int:
+    """Run a command line. Bad input ends in a sentence and exit code 1, never in a traceback."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if default_command and not (given and (given[0] in tiebreak.commands or given[0] == "--version")):
+        given.insert(0, default_command)
+    if Path(".env").is_file():
+        from tiebreak.config import read_env_file
+
+        read_env_file()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # A terminal without a character shows another one.
+    try:
+        result = tiebreak.main(given, prog_name="tiebreak", standalone_mode=False)
+    except click.UsageError as error:
+        _complain(f"{error.format_message()}\nsee {error.ctx.command_path if error.ctx else 'tiebreak'} --help")
+        return exits.FAILED
+    except (click.Abort, KeyboardInterrupt):
+        _complain("interrupted")
+        return exits.INTERRUPTED
+    except BenchmarkError as error:
+        _complain(str(error))
+        return exits.FAILED
+    except BrokenPipeError:
+        # Whoever read our output has left (as `| head` does): nobody is there to be told.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.FAILED
+    return result if isinstance(result, int) else 0
+
+
+def _complain(message: str) -> None:
+    click.echo(f"error: {message}", err=True)

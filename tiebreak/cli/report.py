@@ -1,0 +1,123 @@
+"""`tiebreak report`, `score`, `export`, `open` and `view`: what is done with runs that are there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from tiebreak.cli.console import Console, counted
+from tiebreak.cli.run import show
+from tiebreak.config import results_root
+from tiebreak.core.errors import StoreError, UsageError
+from tiebreak.core.files import atomic_writer
+from tiebreak.pipeline import REPORT_JSON, read_summary, rebuild, rescore
+from tiebreak.report.summary import summarise
+from tiebreak.report.tabular import summary_data
+from tiebreak.store.folder import find_run, last_run
+from tiebreak.store.reader import StoreReader
+
+_SHOWN_FIRST = ("comparison_report.html", REPORT_JSON)
+_EXPORTS = {"junit": "junit.xml", "markdown": "summary.md", "parquet": "trials.parquet", "baseline": "baseline.json"}
+
+
+def report_runs(runs: Sequence[str], *, csv: bool, markdown: bool, as_json: bool) -> int:
+    """Rewrite every file of the runs, and show what they say."""
+    console = Console(to_stderr=as_json)
+    for folder in [find_run(run, results_root()) for run in runs] or [last_run(results_root())]:
+        summary = read_summary(folder)
+        written = rebuild(folder, csv=csv, summary=summary)
+        if as_json:
+            click.echo(msgspec.json.encode(summary_data(summary)).decode())
+        else:
+            show(summary, folder, console, markdown=markdown)
+        console.written(written)
+    return 0
+
+
+def score_run(run: str, scorer: str | None) -> int:
+    """Score a run's answers again, rewrite its files and show what they now say."""
+    console = Console()
+    folder = find_run(run, results_root())
+    judged = asyncio.run(rescore(folder, scorer))
+    by = f"the scorer {scorer}" if scorer else "the dataset's own scorers"
+    console.line(f"{counted(judged, 'answer')} judged by {by}; nothing was asked.")
+    summary = read_summary(folder)
+    written = rebuild(folder, summary=summary)
+    show(summary, folder, console)
+    console.written(written)
+    return 0
+
+
+def export_run(run: str, form: str, output: Path | None) -> int:
+    """Write the run in one form that other programs read, and say where."""
+    folder = find_run(run, results_root())
+    path = output or folder / _EXPORTS[form]
+    suffix = Path(_EXPORTS[form]).suffix
+    if path.exists() and path.suffix != suffix:
+        raise UsageError(f"{path} is there already, and is no {suffix} file: it is not written over; name another")
+    try:
+        with StoreReader(folder) as reader:
+            _export(reader, form, path)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}; name another file with --output") from None
+    Console().written([path])
+    return 0
+
+
+def _export(reader: StoreReader, form: str, path: Path) -> None:
+    from tiebreak.report.baseline import baseline_of, write_baseline
+    from tiebreak.report.junit import write_junit
+    from tiebreak.report.markdown import markdown_report
+    from tiebreak.report.parquet import write_parquet
+
+    if form == "junit":
+        write_junit(reader, summarise(reader), path)
+    elif form == "markdown":
+        with atomic_writer(path) as file:
+            file.write(markdown_report(summarise(reader)).encode("utf-8", "replace"))
+    elif form == "parquet":
+        write_parquet(reader, path)
+    else:
+        write_baseline(baseline_of(reader), path)
+
+
+def open_report(run: str | None) -> int:
+    """Open the report of a run, or of the last one, in a browser; where there is none, say where it is."""
+    console = Console()
+    folder = find_run(run, results_root()) if run else last_run(results_root())
+    if not any((folder / name).is_file() for name in _SHOWN_FIRST):
+        rebuild(folder)
+    path = next(folder / name for name in _SHOWN_FIRST if (folder / name).is_file()).resolve()
+    if not (_can_show() and webbrowser.open(path.as_uri())):
+        console.line("There is no browser here. The report is in:")
+    console.line(str(path))
+    return 0
+
+
+def view_runs(run: str | None, *, port: int, browser: bool) -> int:
+    """Serve the pages of the runs, also while they go, until Ctrl-C."""
+    from tiebreak.viewer.serve import serve
+
+    console = Console()
+    folder = find_run(run, results_root()).resolve() if run else None
+
+    def ready(address: str) -> None:
+        console.line(address)
+        console.line("The address holds a key: do not pass it on. Ctrl-C ends the viewer.", style="dim")
+        if browser and _can_show():
+            webbrowser.open(address)
+
+    serve(results_root(), folder, port=port, ready=ready)
+    return 0
+
+
+def _can_show() -> bool:
+    """Whether someone could see a window; a browser in the terminal would only be in the way."""
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))

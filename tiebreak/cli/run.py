@@ -1,0 +1,351 @@
+"""`tiebreak run` and `tiebreak batch`: questions and coding tasks to one or many contestants."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from tiebreak.cli import exits
+from tiebreak.cli.attendant import AtTerminal
+from tiebreak.cli.console import Console, counted, invoked_as
+from tiebreak.cli.flags import Flags
+from tiebreak.cli.progress import JsonLines, Live, Plain, Silent, View
+from tiebreak.cli.spec import spec_of
+from tiebreak.config import BatchSettings, load_config, results_root
+from tiebreak.core.errors import StoreError, UsageError
+from tiebreak.core.events import ContestantFinished, Event
+from tiebreak.core.protocols import Attendant
+from tiebreak.core.sample import Sample
+from tiebreak.pipeline import (
+    TRIALS_CSV,
+    Estimate,
+    Plan,
+    Stop,
+    estimate,
+    loop_factory,
+    make_plan,
+    preflight,
+    rebuild,
+    run_plan,
+    summary_if_done,
+    up_to_date,
+    write_reports,
+)
+from tiebreak.registry import audit_dataset, use_agents
+from tiebreak.report.baseline import Baseline, baseline_of, read_baseline
+from tiebreak.report.changes import Change, changes, check_held_against, unmatched
+from tiebreak.report.gates import exit_code
+from tiebreak.report.judging import judge_notes
+from tiebreak.report.samples import worst_samples
+from tiebreak.report.summary import Summary
+from tiebreak.report.tabular import is_trials_csv, summary_data
+from tiebreak.runfile import write_run_file
+from tiebreak.store.folder import has_database, new_run_folder
+from tiebreak.store.reader import StoreReader
+
+_ASK_ABOVE_USD = 1.0
+_STOP_AT_ONCE_S = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What decides about the exit code besides the results."""
+
+    interrupted: int
+    """The code of the signal that ended the run; 0 when it ran to its end."""
+    baseline: Baseline | None
+
+
+def run_with(flags: Flags) -> int:
+    """Do what the flags say; the exit code says how it went."""
+    console = Console(to_stderr=flags.as_json)
+    config = load_config(flags.config)
+    use_agents(config.agents)
+    _refuse_idle_flags(flags)
+    flags = flags.with_file().completed(config.batch)
+    if flags.use_engine and not flags.quiet:
+        console.line("--use-engine: there is one engine and it is always used", style="dim")
+    spec = spec_of(flags, config, console)
+    if spec is None:
+        return exits.FAILED
+    plan = make_plan(spec)
+    _note_findings(plan, flags, console)
+    baseline = read_baseline(flags.baseline, results_root()) if flags.baseline else None
+    if baseline is not None:
+        check_held_against(
+            baseline, plan.spec.protocol, [c for c in plan.spec.contestants if not c.reference], changed=flags.changed
+        )
+    if flags.dry_run:
+        return _show_plan(plan, flags, console)
+    done = flags.resume and summary_if_done(plan) is not None
+    if not done and not (_may_spend(plan, flags, console) and _are_ready(plan, flags, console)):
+        return exits.FAILED
+    if not flags.resume:
+        plan = plan.placed_in(_folder_for(flags))
+    view = _view_for(plan, flags, config.batch, console)
+    interrupted, summary = run_watched(plan, view, console, attendant=AtTerminal(console) if flags.attended else None)
+    return _report(plan.spec.results_dir, summary, flags, console, Ending(interrupted, baseline))
+
+
+def _refuse_idle_flags(flags: Flags) -> None:
+    """Flags that would do nothing, or write over what is not ours."""
+    if flags.save and not flags.dry_run:
+        raise UsageError("--save goes with --dry-run: it writes down what would be run")
+    if flags.save and flags.save.exists():
+        raise UsageError(f"--save {flags.save}: the file is there already; name another, or remove it")
+    if flags.changed and not flags.baseline:
+        raise UsageError("--changed goes with --baseline: it says what is meant to differ from it")
+    csv = flags.output
+    if csv is not None and csv.suffix.lower() == ".csv" and csv.exists() and not is_trials_csv(csv):
+        raise UsageError(f"--output {csv}: this file is no result of tiebreak, and is not written over; name another")
+
+
+# --- before anything is asked -----------------------------------------------------------------------
+
+
+def _folder_for(flags: Flags) -> Path:
+    """The folder the flags name, new or empty; else a new one among the results."""
+    if flags.output is None or flags.output.suffix.lower() == ".csv":
+        return new_run_folder(results_root(), datetime.now(UTC).astimezone(), flags.door)
+    if has_database(flags.output):
+        raise UsageError(f"{flags.output} holds a run already; go on with it by --resume {flags.output}, or name another folder")
+    try:
+        flags.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"cannot make the results folder {flags.output}: {error.strerror}; choose another with --output"
+        ) from None
+    return flags.output
+
+
+def _may_spend(plan: Plan, flags: Flags, console: Console) -> bool:
+    """Say what the run will cost; above a dollar, only with the user's consent."""
+    pace = plan.spec.pace
+    capped = flags.yes or pace.max_cost_usd is not None
+    if pace.replay_dir:
+        return True
+    if plan.tasks:
+        _note_unknown_cost(plan, flags, console)
+        return True
+    expected = estimate(plan)
+    if not (expected.dollars or expected.unknown):
+        return True
+    if expected.dollars and not flags.quiet:
+        console.line(f"Expected cost: about ${expected.total_usd:.2f}{_parts(expected)}")
+    if expected.total_usd <= _ASK_ABOVE_USD or capped:
+        return True
+    if sys.stdin.isatty() and console.is_terminal:
+        return click.confirm("Go on?")
+    console.line("Nothing was asked: above $1, say --yes, or set a limit with --max-cost.", style="bold")
+    return False
+
+
+def _note_unknown_cost(plan: Plan, flags: Flags, console: Console) -> None:
+    """What a coding task costs depends on how often the model is called: it is limited, not foretold."""
+    pace = plan.spec.pace
+    paid = [m for m in plan.spec.models if not (m.local or m.reference or m.provider == "scripted")]
+    capped = flags.yes or pace.max_cost_usd is not None or pace.max_total_tokens is not None
+    if paid and not capped and not flags.quiet:
+        calls = plan.spec.protocol.tasks.max_model_calls
+        console.line(
+            f"What this costs cannot be foretold: each attempt may call its model up to {calls} times. --max-cost sets a limit.",
+            style="dim",
+        )
+
+
+def _parts(expected: Estimate) -> str:
+    known = [f"{label} ${dollars:.2f}" for label, dollars in expected.dollars.items()]
+    parts = (known if len(known) > 1 else []) + [f"{label} unknown" for label in expected.unknown]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _note_findings(plan: Plan, flags: Flags, console: Console) -> None:
+    """Say what was left out, how the questions are put, since when they are public, and what an audit has against them."""
+    for path, reason in plan.dataset.skipped:
+        console.line(f"skipped {path}: {reason}", style="yellow")
+    if flags.quiet:
+        return
+    unchecked = [s.id for s in plan.samples if s.task is not None and s.task.check is None] if plan.tasks else []
+    if unchecked:
+        console.line(f"Without a check: {', '.join(unchecked)}. It is worked on, and nobody can say how it went.", style="yellow")
+    if flags.as_json or flags.resume:
+        return
+    protocol = plan.spec.protocol
+    if protocol.form:
+        console.line(f"Protocol: {protocol.form}", style="dim")
+    if protocol.public_since:
+        console.line(f"Public since {protocol.public_since}: models may have learned the answers.", style="dim")
+    for finding in audit_dataset(plan.dataset).findings if plan.tasks < len(plan.order) else ():
+        console.line(f"Note: {finding.message} (see tiebreak audit).", style="yellow")
+
+
+def _are_ready(plan: Plan, flags: Flags, console: Console) -> bool:
+    """Try every hosted model with a tiny call: a dead key or a wrong name costs a second, not an hour."""
+    if flags.no_preflight or plan.spec.pace.replay_dir:
+        return True
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        refused = runner.run(preflight(plan.spec.models))
+    for label, reason in refused.items():
+        console.line(f"✗ {label}  {reason}", style="red")
+    if refused:
+        console.line("Nothing was asked: these models would answer nothing. Leave them out, or say --no-preflight.", style="bold")
+    return not refused
+
+
+def _show_plan(plan: Plan, flags: Flags, console: Console) -> int:
+    """What would be asked, without asking it."""
+    spec, samples = plan.spec, len(plan.order)
+    total = plan.trials_per_contestant * len(spec.contestants)
+    noun = "model" if all(c.label == c.model.label for c in spec.contestants) else "contestant"
+    if plan.tasks < samples:
+        console.line(f"Dataset {spec.protocol.dataset}: {counted(samples, 'sample')}, scored by {', '.join(plan.scorers)}")
+    words = ("task", "attempt") if plan.tasks == samples else ("sample", "trial")
+    parts = (counted(len(spec.contestants), noun), counted(samples, words[0]), counted(spec.protocol.repeats, "repeat"))
+    console.line(f"{' × '.join(parts)} = {counted(total, words[1])}")
+    if plan.tasks:
+        console.table(("Task", "Title", "Files", "Check"), [_task_row(s) for s in plan.samples if s.task is not None])
+    if plan.tasks < samples:
+        console.line("The first would be asked:\n")
+        console.line(next(plan.trials(spec.contestants[0])).sample.prompt)
+    if flags.save:
+        write_run_file(spec, flags.save)
+        console.written([flags.save])
+    return 0
+
+
+def _task_row(sample: Sample) -> tuple[str, str, str, str]:
+    task = sample.task
+    assert task is not None
+    return sample.id, task.title, str(len(task.files)), "yes" if task.check else "none"
+
+
+# --- running ----------------------------------------------------------------------------------------
+
+
+def _view_for(plan: Plan, flags: Flags, settings: BatchSettings, console: Console) -> View:
+    """How to watch: JSON lines, a live view on a terminal, plain lines elsewhere."""
+    view: View
+    if flags.as_json:
+        view = JsonLines()
+    elif flags.quiet:
+        view = Silent()
+    elif console.is_terminal and not flags.attended and not flags.verbose:
+        view = Live(console.rich)
+    else:
+        view = Plain(console.line, verbose=flags.verbose)
+    return _Saving(view, plan.spec.results_dir) if plan.tasks and settings.save_intermediate else view
+
+
+class _Saving:
+    """A view that also writes the files as soon as a contestant has done its tasks."""
+
+    def __init__(self, view: View, folder: Path) -> None:
+        self._view = view
+        self._folder = folder
+
+    def __enter__(self) -> _Saving:
+        self._view.__enter__()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._view.__exit__(*details)
+
+    def watch(self, event: Event) -> None:
+        """Pass it on; write what a finished contestant did."""
+        self._view.watch(event)
+        if isinstance(event, ContestantFinished):
+            rebuild(self._folder)
+
+
+def run_watched(plan: Plan, view: View, console: Console, *, attendant: Attendant | None = None) -> tuple[int, Summary]:
+    """Run the plan under a view: 0 when it ran to its end, else the code of the signal that ended it, and the result."""
+    stop = Stop()
+    codes: list[int] = []
+
+    def on_signal(code: int) -> None:
+        codes.append(code)
+        stop.ask()
+        if len(codes) == 1:
+            console.line("Stopping: finishing what is in flight. Once more stops at once.", style="yellow")
+        else:
+            # Whatever hangs, the second time we are gone; all that was reported is on disk.
+            timer = threading.Timer(_STOP_AT_ONCE_S, os._exit, (codes[0],))
+            timer.daemon = True
+            timer.start()
+
+    async def work() -> Summary:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, on_signal, exits.INTERRUPTED)
+        loop.add_signal_handler(signal.SIGTERM, on_signal, exits.TERMINATED)
+        return await run_plan(plan, watch=view.watch, stop=stop, attendant=attendant)
+
+    with view, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        summary = runner.run(work())
+    return (codes[0] if codes else 0), summary
+
+
+# --- afterwards -------------------------------------------------------------------------------------
+
+
+def _report(folder: Path, summary: Summary, flags: Flags, console: Console, ending: Ending) -> int:
+    """Write the files, show the result, and say how to go on where something is left to do."""
+    named = flags.output if flags.output and flags.output.suffix.lower() == ".csv" else None
+    csv_path = None if flags.no_csv else named or folder / TRIALS_CSV
+    kept = up_to_date(folder, csv_path, summary)
+    written = [] if kept else write_reports(folder, csv_path=csv_path, summary=summary)
+    held, alone = _held_against(ending.baseline, folder, flags.changed)
+    worse = any(change.worse for change in held)
+    code = ending.interrupted or exit_code(
+        summary, allow_failures=flags.allow_failures, fail_under=flags.fail_under, worse_than_baseline=worse
+    )
+    if flags.as_json:
+        more = {"changes": [asdict(change) for change in held], "unmatched": alone} if ending.baseline else {}
+        ended = {"event": f"{flags.door}_finished", "exit_code": code, flags.door: str(folder)}
+        JsonLines().say({**ended, **summary_data(summary), **more})
+        return code
+    show(summary, folder, console, markdown=flags.markdown)
+    for change in held:
+        console.line(f"Against the baseline: {change.sentence}", style="red" if change.worse else "")
+    for sentence in alone:
+        console.line(f"Against the baseline: {sentence}", style="yellow")
+    console.written(written)
+    if kept:
+        console.line(f"Nothing was left to ask; the reports in {folder} are up to date.", style="dim")
+    if any(not contestant.finished or contestant.failed for contestant in summary.contestants):
+        line = f"{invoked_as()} {flags.door} --resume {folder}"
+        console.line(f"Not everything was answered. Go on with: {line}", style="yellow")
+    return code
+
+
+def _held_against(baseline: Baseline | None, folder: Path, changed: Sequence[str]) -> tuple[list[Change], list[str]]:
+    """What changed since the baseline, and who was compared with nobody."""
+    if baseline is None:
+        return [], []
+    with StoreReader(folder) as reader:
+        now = baseline_of(reader)
+    return changes(baseline, now, changed=changed), unmatched(baseline, now, changed)
+
+
+def show(summary: Summary, folder: Path, console: Console, *, markdown: bool = False) -> None:
+    """One contestant at length, several as a table; what was done on coding tasks, where there are any."""
+    console.line()
+    only_tasks = summary.tasks is not None and summary.info.planned_tasks == summary.info.planned
+    with StoreReader(folder, check=False) as reader:
+        if summary.tasks is not None and not markdown:
+            console.work(summary)
+        if len(summary.contestants) > 1 or markdown or only_tasks:
+            console.comparison(summary, markdown=markdown, table=markdown or not only_tasks)
+        else:
+            worst = worst_samples(reader, summary.contestants[0].label)
+            console.details(summary.contestants[0], worst, summary.info.protocol.dataset)
+        for note in judge_notes(reader):
+            console.line(note)

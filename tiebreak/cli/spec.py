@@ -1,0 +1,264 @@
+"""From the command line to the run it describes: a new one, or one that goes on."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tiebreak.cli.console import Console, invoked_as
+from tiebreak.cli.flags import Flags, ModelFlags
+from tiebreak.cli.model_choice import Check, check_models, needs_detection, problems, with_settings
+from tiebreak.config import Config, results_root
+from tiebreak.contestants import LineUp
+from tiebreak.core.contestant import AgentRef, Contestant
+from tiebreak.core.errors import UsageError
+from tiebreak.core.model import Limits, ModelRef
+from tiebreak.core.run import Pace, Protocol, RunSpec, TaskRules, resumed
+from tiebreak.prices import with_price
+from tiebreak.registry import Catalog, check_key, check_settings, is_known, make_agent, names, provider_class, spelled_tasks
+from tiebreak.report.caveats import unequal_settings
+from tiebreak.store.folder import find_run
+from tiebreak.store.reader import StoreReader
+
+
+def spec_of(flags: Flags, config: Config, console: Console) -> RunSpec | None:
+    """The run the flags describe; None when a model cannot be used, which was then said."""
+    spec = _resumed(flags, config, console) if flags.resume else _new(flags, config, console)
+    if spec is not None:
+        _refuse_silent_agents(spec)
+    return spec
+
+
+def _new(flags: Flags, config: Config, console: Console) -> RunSpec | None:
+    dataset = _dataset_of(flags)
+    contestants = _contestants(flags, config, console)
+    if contestants is None:
+        return None
+    if flags.likelihood:
+        _check_likelihood([contestant.model for contestant in contestants])
+    protocol = Protocol(
+        dataset=dataset,
+        source=flags.source,
+        chosen_scorers=flags.scorer,
+        limit=flags.limit,
+        repeats=flags.repeats or 1,
+        seed=flags.seed or 0,
+        tasks=flags.task_rules(TaskRules()),
+        choose_on=flags.choose_on or "",
+    )
+    spec = RunSpec(
+        protocol=protocol,
+        contestants=contestants,
+        pace=flags.pace(Pace(), config.batch),
+        results_dir=Path(),
+        command=how_to_repeat(sys.argv[1:]),
+    )
+    return _with_judge(spec, flags, config)
+
+
+def how_to_repeat(arguments: Sequence[str]) -> str:
+    """A line that starts the same run again, in a folder of its own."""
+    kept, skip = [], False
+    for word in arguments:
+        if not skip and not word.startswith("--output="):
+            skip = word == "--output"
+            kept += [] if skip else [word]
+        else:
+            skip = False
+    return f"{invoked_as()} {shlex.join(kept)}"
+
+
+def _contestants(
+    flags: Flags, config: Config, console: Console, going_on: Sequence[Contestant] = ()
+) -> tuple[Contestant, ...] | None:
+    """Everyone the flags and the run file name; None when a model cannot be used, which was then said.
+
+    What a run that goes on is not told, it takes from its contestants so far.
+    """
+    entries, models = flags.written_out, _models(flags, config, console, going_on)
+    written = checked_models(replace(flags, **_only([entry.model for entry in entries])), config, console) if entries else ()
+    if models is None or written is None:
+        return None
+    by_name = {model.label: model for model in _limited(written, flags)}
+    named_prompts, named_agents = bool(flags.prompt or flags.prompts), bool(flags.agent or flags.likelihood)
+    prompts = {contestant.prompting.name: contestant.prompting for contestant in going_on}
+    for prompt in flags.competing_prompts if named_prompts else ():
+        if prompts.get(prompt.name, prompt) != prompt:
+            raise UsageError(f"the run has a prompt {prompt.name!r} with other words: give the new one a name of its own")
+    agents = {contestant.agent.label: contestant.agent for contestant in going_on}
+    contestants = LineUp(
+        models=_limited(models, flags),
+        prompts=flags.competing_prompts if named_prompts or not going_on else list(prompts.values()),
+        settings=flags.variants,
+        agents=flags.agents if named_agents or not going_on else list(agents.values()),
+        exclude=flags.exclude,
+        include=[(entry, by_name[entry.model]) for entry in entries],
+    ).contestants()
+    for contestant in contestants:
+        check_settings(contestant.model)
+    return contestants
+
+
+def _models(flags: Flags, config: Config, console: Console, going_on: Sequence[Contestant]) -> Sequence[ModelRef] | None:
+    """The models that are crossed with prompts and agents."""
+    if flags.names_models or not (flags.written_out or going_on):
+        return checked_models(flags, config, console)
+    crossed = () if flags.written_out else going_on
+    return list({contestant.model.digest: contestant.model for contestant in crossed}.values())
+
+
+def _only(models: Sequence[str]) -> dict[str, Any]:
+    """Flags that name these models and no others."""
+    return {"model": tuple(models), "models": None, "all_models": False, "category": None, "provider": None}
+
+
+def _resumed(flags: Flags, config: Config, console: Console) -> RunSpec | None:
+    """The stored run, with what may differ the second time taken from the flags."""
+    folder = find_run(flags.resume or "", results_root())
+    with StoreReader(folder) as reader:
+        info = reader.info
+    if info.protocol.imported:
+        raise UsageError(f"{info.run_id} was imported: its questions cannot be asked on here, only scored again (tiebreak score)")
+    flags.refuse_other_than(info.protocol, [contestant.prompting for contestant in info.contestants])
+    spec = resumed(info, folder)
+    contestants: Sequence[Contestant] | None = spec.contestants
+    if flags.names_contestants:
+        contestants = _joined(spec, flags, config, console)
+    if contestants is None:
+        return None
+    protocol = replace(
+        spec.protocol,
+        dataset=_dataset_of(flags) if flags.dataset or flags.task else spec.protocol.dataset,
+        limit=flags.limit or spec.protocol.limit,
+        choose_on=flags.choose_on or spec.protocol.choose_on,
+        tasks=flags.task_rules(spec.protocol.tasks),
+    )
+    return replace(
+        spec,
+        protocol=protocol,
+        contestants=tuple(replace(c, model=_limited([c.model], flags)[0]) for c in contestants),
+        pace=flags.pace(spec.pace, config.batch),
+        retry_failed=flags.retry_failed,
+    )
+
+
+def _joined(spec: RunSpec, flags: Flags, config: Config, console: Console) -> list[Contestant] | None:
+    """The stored contestants as they were, at today's prices and limits, then those that are new."""
+    stored = spec.contestants
+    named = _contestants(flags, config, console, going_on=stored)
+    if named is None:
+        return None
+    # The same set-up under another name is the same contestant.
+    named = tuple(_told_apart(contestant, stored) for contestant in named)
+    now = {contestant.label: contestant for contestant in named}
+    known = [_repriced(contestant, now.get(contestant.label, contestant)) for contestant in stored]
+    taken = {contestant.label for contestant in stored} | {contestant.digest for contestant in stored}
+    return known + [contestant for contestant in named if not taken & {contestant.label, contestant.digest}]
+
+
+def _told_apart(contestant: Contestant, stored: Sequence[Contestant]) -> Contestant:
+    """A contestant whose name is another's already is called by its prompt too."""
+    prompt = contestant.prompting.name
+    taken = any(c.label == contestant.label and c.digest != contestant.digest and c.prompting.name != prompt for c in stored)
+    return replace(contestant, label=f"{contestant.label} · {prompt}") if taken and prompt else contestant
+
+
+def _repriced(stored: Contestant, now: Contestant) -> Contestant:
+    model = stored.model
+    if now.digest != stored.digest:
+        return now  # The store refuses it, and says why.
+    return replace(stored, model=replace(model, price=now.model.price or model.price, limits=now.model.limits))
+
+
+def _limited(models: Sequence[ModelRef], flags: Flags) -> list[ModelRef]:
+    return [
+        replace(model, limits=Limits(rpm=flags.rpm or model.limits.rpm, tpm=flags.tpm or model.limits.tpm)) for model in models
+    ]
+
+
+def checked_models(flags: ModelFlags, config: Config, console: Console) -> tuple[ModelRef, ...] | None:
+    """Every named model, checked; None when one cannot be used. Nothing has been sent by then."""
+    for warning in config.warnings:
+        console.warn(warning)
+    if flags.provider:
+        console.warn("--provider is deprecated; name a model with --model")
+    catalog = config.catalog(detect=needs_detection(flags))
+    checks = check_models(flags, config, catalog, keys=flags.replay is None)
+    if not flags.quiet or problems(checks):
+        console.checks(checks)
+    if problems(checks):
+        _explain(checks, catalog, config, console)
+        return None
+    refs = tuple(with_price(with_settings(check.ref, flags.settings)) for check in checks if check.ref)
+    for ref in refs:
+        check_settings(ref)
+    if unequal_settings(refs):
+        console.line("Note: the models are asked with different settings, as shown above.", style="yellow")
+    return refs
+
+
+def _explain(checks: list[Check], catalog: Catalog, config: Config, console: Console) -> None:
+    invalid = ", ".join(check.typed for check in problems(checks))
+    console.line(f"\nNothing was asked: cannot use {invalid}.", style="bold")
+    console.line(f"Available models: {', '.join(catalog.names())}")
+    if config.disabled:
+        console.line(f"Disabled in {config.path}: {', '.join(config.disabled)}")
+
+
+def _dataset_of(flags: Flags) -> str:
+    """What is asked; a file is remembered by its full path, so that the run can be resumed from anywhere."""
+    if flags.task and flags.dataset:
+        raise UsageError("name a dataset or tasks, not both; a folder that holds both is named with --dataset")
+    if flags.task:
+        return spelled_tasks(flags.task)
+    if not flags.dataset:
+        if flags.door == "batch":
+            raise UsageError("no task was named: --task benchmark/tasks/easy/fix_typo.md, a folder of tasks, or a pattern")
+        raise UsageError("no dataset was named: --dataset truthfulness, or your own file")
+    path = Path(flags.dataset).expanduser()
+    return str(path.resolve()) if path.exists() and not is_known("datasets", flags.dataset) else flags.dataset
+
+
+def _refuse_silent_agents(spec: RunSpec) -> None:
+    """With --ask-permissions, agents that cannot ask would act without: that is refused before anything begins."""
+    if not spec.protocol.tasks.ask_permissions:
+        return
+    silent = [c.agent.name for c in spec.contestants if not make_agent(c.agent).speaks_acp]
+    if silent:
+        able = [name for name in names("agents") if make_agent(AgentRef(name=name)).speaks_acp]
+        raise UsageError(f"--ask-permissions: {', '.join(silent)} cannot ask for permission; {', '.join(able)} can")
+
+
+def _check_likelihood(models: Sequence[ModelRef]) -> None:
+    """Raise when a model cannot say how likely a text is."""
+    unable = [model.label for model in models if not provider_class(model.provider).tells_likelihood]
+    if unable:
+        raise UsageError(
+            f"--likelihood: {', '.join(unable)} cannot tell how likely a text is; without it the letter is asked for"
+        )
+
+
+def _with_judge(spec: RunSpec, flags: Flags, config: Config) -> RunSpec:
+    """The run with the model that judges it; a judge with a stake in the result is refused."""
+    if flags.judge is None:
+        return spec
+    judge = with_price(config.catalog(detect=False).resolve(flags.judge))
+    check_key(judge)
+    for model in spec.models:
+        if not (flags.force or model.reference):
+            _refuse_partial(judge, model)
+    return replace(spec, protocol=replace(spec.protocol, judge=judge))
+
+
+def _refuse_partial(judge: ModelRef, model: ModelRef) -> None:
+    if model.digest == judge.digest or (model.name, model.house) == (judge.name, judge.house):
+        raise UsageError(f"{judge.label} would judge itself; name another judge, or say --force")
+    if model.house == judge.house and not model.local and judge.provider not in ("openai-api", "scripted"):
+        raise UsageError(
+            f"{judge.label} would judge {model.label}, a model of the same provider; judges favour their own. "
+            "Name a judge of another provider, or say --force"
+        )

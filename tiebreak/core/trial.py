@@ -1,0 +1,130 @@
+"""One sample attempted by one contestant, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from tiebreak.core.contestant import Contestant
+from tiebreak.core.digest import digest_of_texts
+from tiebreak.core.errors import FailureKind
+from tiebreak.core.message import Usage
+from tiebreak.core.model import ModelRef
+from tiebreak.core.record import Record
+from tiebreak.core.sample import Sample
+from tiebreak.core.work import Step, Work
+
+
+class Trial(Record, frozen=True, kw_only=True):
+    """Sample × contestant × repeat."""
+
+    sample: Sample
+    contestant: Contestant
+    repeat: int
+    asked: str
+    """Digest of what the model is shown."""
+    id: str
+    """Digest of everything that affects the output, and of nothing else."""
+
+    @property
+    def model(self) -> ModelRef:
+        """The contestant's model."""
+        return self.contestant.model
+
+
+def trial_id(asked_digest: str, contestant_digest: str, repeat: int) -> str:
+    """Identity of a trial: the same words to the same contestant, the n-th time."""
+    return digest_of_texts((asked_digest, contestant_digest, str(repeat)))
+
+
+def make_trial(sample: Sample, contestant: Contestant, repeat: int = 0) -> Trial:
+    """The trial of a sample as it is shown; for many of one contestant, see `Plan.trials`."""
+    asked = sample.asked_digest
+    identity = trial_id(asked, contestant.digest, repeat)
+    return Trial(sample=sample, contestant=contestant, repeat=repeat, asked=asked, id=identity)
+
+
+class Outcome(StrEnum):
+    """How the model's turn ended. Everything but `answered` and `cut_off` has no score."""
+
+    ANSWERED = "answered"
+    CUT_OFF = "cut_off"
+    """Stopped by the length limit: scored, and never right."""
+    REFUSED = "refused"
+    EMPTY = "empty"
+    FILTERED = "filtered"
+    FAILED = "failed"
+    """Nobody answered: see the failure's kind for who is to blame."""
+
+
+class Timing(Record, frozen=True, kw_only=True):
+    """Where a trial's time went, in seconds; waits are apart from the model's own time."""
+
+    model_s: float = 0.0
+    first_token_s: float | None = None
+    queue_s: float = 0.0
+    retry_s: float = 0.0
+
+
+class Output(Record, frozen=True, kw_only=True):
+    """What an agent brought back: the text that is scored and what it took."""
+
+    text: str
+    outcome: Outcome = Outcome.ANSWERED
+    thinking: str = ""
+    usage: Usage | None = None
+    timing: Timing = msgspec.field(default_factory=Timing)
+    attempts: int = 1
+    """Model calls sent, failed ones included."""
+    cached: bool = False
+    """Every reply was remembered from an earlier run: it counts neither in cost nor in speed."""
+
+
+class Score(Record, frozen=True, kw_only=True):
+    """One scorer's verdict."""
+
+    value: float
+    """1 is right, 0 is wrong, between is partly right."""
+    answer: str | None = None
+    """What was taken as the answer; None when none could be found."""
+    because: str = ""
+    usage: Usage | None = None
+    """What the judging itself consumed, where a model judged."""
+
+    @classmethod
+    def of(cls, right: bool, *, answer: str | None, because: str = "") -> Score:
+        """A right-or-wrong score."""
+        return cls(value=1.0 if right else 0.0, answer=answer, because=because)
+
+
+class Failure(Record, frozen=True, kw_only=True):
+    """Why a trial has no result. A failure is never a zero."""
+
+    kind: FailureKind
+    message: str
+    at: datetime
+    attempts: int = 0
+
+
+class TrialResult(Record, frozen=True, kw_only=True):
+    """How one trial ended: with scores, with an outcome that has none, or with a failure."""
+
+    trial: Trial
+    outcome: Outcome
+    output: Output | None = None
+    scores: Mapping[str, Score] = msgspec.field(default_factory=dict)
+    failure: Failure | None = None
+    finished_at: datetime
+    metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    work: Work | None = None
+    """What the attempt amounted to, when the sample is a coding task."""
+    transcript: tuple[Step, ...] = ()
+
+    @property
+    def primary(self) -> Score | None:
+        """The score that ranks, where there is one."""
+        return self.scores.get(self.trial.sample.scorers[0]) if self.scores else None

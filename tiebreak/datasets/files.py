@@ -1,0 +1,276 @@
+"""A user's own file or folder, in whichever of the usual forms its rows are."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+from tiebreak.core.errors import DatasetError
+from tiebreak.core.message import Message, TextPart, user
+from tiebreak.core.run import Source
+from tiebreak.core.sample import Keywords, Sample
+from tiebreak.datasets.indexed import IndexedFile, Row, ToSample
+from tiebreak.datasets.records import PACKED, SUFFIXES, is_records
+
+_INPUTS = ("input", "prompt", "question", "query")
+_TARGETS = ("target", "answer", "expected", "ideal", "response", "answerKey", "label")
+_SPLITS = ("test", "validation", "dev", "train")
+_OURS = ("id", "input", "target", "choices", "category", "group", "scorer", "system")
+_KEPT = frozenset(("schema", "rubric", "human"))
+"""What scorers and reports may want to know of a row."""
+_CHECKED_OTHERWISE = frozenset(("evaluation_method", "expected_keywords", "__expected"))
+"""Fields of rows that have no plain target; few have any, and one look tells."""
+_ROLES = ("system", "user", "assistant")
+_ASSERTION = re.compile(r"\s*(equals|contains|icontains|regex|is-json)\s*:?\s*(.*)", re.DOTALL)
+_ASSERTED = {"equals": "exact", "contains": "includes", "icontains": "includes", "regex": "regex", "is-json": "json_schema"}
+
+
+def load(name: str, *, known: Callable[[], Sequence[str]], source: Source | None = None) -> IndexedFile:
+    """The dataset in a file or folder; `known` gives the registered names, for when there is neither."""
+    path = Path(name).expanduser()
+    reading = reader_of((source or Source()).fields)
+    if path.is_dir():
+        return IndexedFile(files_in(path), reading, name=name, about="your folder")
+    if path.is_file():
+        if not is_records(path):
+            raise DatasetError(f"{name}: a dataset file ends in {', '.join(SUFFIXES)}, also with {' or '.join(PACKED)} behind")
+        return IndexedFile(path, reading, name=name, about="your file")
+    registered = known()
+    close = difflib.get_close_matches(name, registered, n=2)
+    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
+    raise DatasetError(f"there is no dataset and no file {name!r}{hint} Registered: {', '.join(registered)}")
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files of a folder that are to be asked: of the first split there is, else all of them."""
+    found = sorted(p for p in folder.rglob("*") if p.is_file() and is_records(p))
+    for split in _SPLITS:
+        chosen = [p for p in found if split in re.split(r"[^A-Za-z]+", str(p.relative_to(folder)))]
+        if chosen:
+            return chosen
+    if not found:
+        raise DatasetError(f"{folder}: holds no file that ends in {', '.join(SUFFIXES)}")
+    return found
+
+
+def reader_of(fields: Mapping[str, str]) -> ToSample:
+    """What makes samples of rows whose columns have these names in our words."""
+    for theirs, ours in fields.items():
+        if ours not in _OURS:
+            raise DatasetError(f"--field {theirs}={ours}: there is no field {ours!r}; there are {', '.join(_OURS)}")
+    if not fields:
+        return to_sample
+    renamed = dict(fields)
+
+    def read(row: Row, number: int) -> Sample:
+        missing = [name for name in renamed if name not in row and renamed[name] in ("input", "target")]
+        if missing:
+            raise ValueError(f"field {missing[0]!r} is missing; the row has {', '.join(map(repr, row)) or 'nothing'}")
+        taken = set(renamed.values())
+        kept = {name: value for name, value in row.items() if name not in renamed and name not in taken}
+        return to_sample(kept | {ours: row[theirs] for theirs, ours in renamed.items() if theirs in row}, number)
+
+    return read
+
+
+def to_sample(row: Row, number: int) -> Sample:
+    """A row in any of the usual forms: see docs/datasets.md."""
+    row = _flattened(row)
+    messages = _messages(row)
+    choices = _choices(row)
+    keywords, asserted = (None, None) if _CHECKED_OTHERWISE.isdisjoint(row) else (_keywords(row), _promptfoo_assertion(row))
+    if asserted is not None:
+        targets, scorer = asserted
+    else:
+        targets = _targets(row, choices) if keywords is None or any(t in row for t in _TARGETS) else keywords.accept
+        scorer = _scorer(row, targets, choices, keywords)
+    return Sample(
+        id=str(row.get("id", number)),
+        messages=messages,
+        targets=targets,
+        choices=choices,
+        keywords=keywords,
+        category=str(row.get("category", row.get("subject", ""))),
+        group=str(row.get("group", "")),
+        scorers=(scorer,),
+        metadata={} if _KEPT.isdisjoint(row) else {name: row[name] for name in sorted(_KEPT) if name in row},
+    )
+
+
+def _flattened(row: Row) -> Row:
+    """The variables of a promptfoo test beside its other fields; one variable alone is the input."""
+    inside = row.get("vars")
+    if inside is None and "__expected" not in row:
+        return row
+    if isinstance(inside, dict):
+        row = {**inside, **{name: value for name, value in row.items() if name != "vars"}}
+    if "__expected" in row and not any(name in row for name in _INPUTS):
+        variables = [name for name in row if not name.startswith("__") and name not in _OURS]
+        if len(variables) == 1:
+            return {**row, "input": row[variables[0]]}
+    return row
+
+
+def _messages(row: Row) -> tuple[Message, ...]:
+    name = next((n for n in _INPUTS if n in row), "")
+    value = row.get(name)
+    asked = _turns(value, name) if isinstance(value, list) else (user(_text(row, _INPUTS)),)
+    told = row.get("system")
+    if told is None:
+        return asked
+    if not isinstance(told, str) or not told.strip():
+        raise ValueError(f"field 'system' must be a text that is not empty, not {told!r}")
+    return (Message(role="system", parts=(TextPart(told),)), *asked)
+
+
+def _turns(value: list[Any], name: str) -> tuple[Message, ...]:
+    """A conversation as a list of {role, content}."""
+    turns = []
+    for turn in value:
+        if not isinstance(turn, dict) or turn.get("role") not in _ROLES or not isinstance(turn.get("content"), str):
+            raise ValueError(f"field {name!r} must list messages of role ({', '.join(_ROLES)}) and content, not {turn!r}")
+        turns.append(Message(role=turn["role"], parts=(TextPart(turn["content"]),)))
+    if not turns or not turns[-1].text.strip():
+        raise ValueError(f"field {name!r} must be a text or messages that are not empty, not {value!r}")
+    return tuple(turns)
+
+
+def _text(row: Row, names: tuple[str, ...]) -> str:
+    for name in names:
+        value = row.get(name)
+        if isinstance(value, str) and value.strip():
+            return value
+        if value is not None:
+            raise ValueError(f"field {name!r} must be a text that is not empty, not {value!r}")
+    raise _missing(row, names[0])
+
+
+def _missing(row: Row, name: str) -> ValueError:
+    there = ", ".join(map(repr, row)) or "nothing"
+    return ValueError(f"field {name!r} is missing; the row has {there}. --field COLUMN={name} says which column it is")
+
+
+def _targets(row: Row, choices: tuple[str, ...]) -> tuple[str, ...]:
+    for name in _TARGETS:
+        if name in row:
+            return _resolved(row[name], choices, name)
+    raise _missing(row, _TARGETS[0])
+
+
+def _resolved(value: Any, choices: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """The accepted answers as texts; with choices, the one choice that a text, letter or index names."""
+    if not choices:
+        listed = value if isinstance(value, list) else [value]
+        if not listed or not all(isinstance(v, (str, int, float)) for v in listed):
+            raise ValueError(f"field {name!r} must be a text, a number or a list of them, not {value!r}")
+        return tuple(str(v) for v in listed)
+    if isinstance(value, str) and value in choices:
+        return (value,)
+    index = ascii_uppercase.find(value.strip().upper()) if isinstance(value, str) and len(value.strip()) == 1 else value
+    if isinstance(value, str) and value.strip().isdecimal():
+        index = int(value)
+    if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(choices):
+        return (choices[index],)
+    raise ValueError(f"field {name!r} is {value!r}: neither one of the choices nor the letter or index of one")
+
+
+def _choices(row: Row) -> tuple[str, ...]:
+    """The choices: a list, a JSON list in a text, texts with | between, or columns A, B, C or choice0, choice1."""
+    value = row.get("choices")
+    if value is None:
+        value = row.get("options", _in_columns(row))
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        value = _listed(value)
+    if isinstance(value, dict) and isinstance(value.get("text"), list):
+        value = value["text"]
+    if not isinstance(value, list) or not 2 <= len(value) <= len(ascii_uppercase):
+        raise ValueError(f"field 'choices' must list 2 to {len(ascii_uppercase)} answers, not {value!r}")
+    choices = tuple([choice if type(choice) is str else str(choice) for choice in value])
+    if len(set(choices)) < len(choices):
+        raise ValueError(f"field 'choices' lists the same answer twice: {value!r}")
+    return choices
+
+
+def _in_columns(row: Row) -> list[str] | None:
+    if "A" not in row and "choice0" not in row and "choice_0" not in row:
+        return None
+    for names in (list(ascii_uppercase), [f"choice{i}" for i in range(10)], [f"choice_{i}" for i in range(10)]):
+        found = []
+        for name in names:
+            if name not in row:
+                break
+            found.append(str(row[name]))
+        if len(found) > 1:
+            return found
+    return None
+
+
+def _listed(text: str) -> Any:
+    if text.lstrip().startswith("["):
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"a list that is not readable as JSON: {error}") from None
+    return [part.strip() for part in text.split("|")]
+
+
+def _promptfoo_assertion(row: Row) -> tuple[tuple[str, ...], str] | None:
+    """What a promptfoo row expects, and the scorer that checks it."""
+    value = row.get("__expected")
+    if value is None:
+        return None
+    value = str(value)
+    found = _ASSERTION.fullmatch(value)
+    if found is None:
+        if re.match(r"[a-z][a-z-]*:(?!//)", value):
+            raise ValueError(f"field '__expected' is {value!r}; known are {', '.join(f'{name}:' for name in _ASSERTED)}")
+        return (value,), "exact"
+    return ((found[2],) if found[2] else ()), _ASSERTED[found[1]]
+
+
+def _keywords(row: Row) -> Keywords | None:
+    method = row.get("evaluation_method")
+    if method not in (None, "keyword_match"):
+        raise ValueError(f"field 'evaluation_method' is {method!r}; known is 'keyword_match'")
+    if row.get("expected_keywords") is None:
+        if method is not None:
+            raise ValueError("field 'expected_keywords' is missing")
+        return None
+    accept = _word_list(row, "expected_keywords")
+    if not accept:
+        raise ValueError("field 'expected_keywords' must be a list of texts, not empty")
+    return Keywords(accept=accept, reject=_word_list(row, "rejected_keywords"), need_all=row.get("keywords_required") == "all")
+
+
+def _word_list(row: Row, name: str) -> tuple[str, ...]:
+    value = row.get(name, [])
+    listed = _listed(value) if isinstance(value, str) else value
+    if not isinstance(listed, list) or not all(isinstance(word, str) for word in listed):
+        raise ValueError(f"field {name!r} must be a list of texts, not {value!r}")
+    return tuple(listed)
+
+
+def _scorer(row: Row, targets: tuple[str, ...], choices: tuple[str, ...], keywords: Keywords | None) -> str:
+    named = row.get("scorer")
+    if isinstance(named, str):
+        return named
+    if choices:
+        return "choice"
+    if keywords is not None:
+        return "keywords"
+    return "numeric" if all(map(_is_number, targets)) else "match"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", ""))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,292 @@
+"""Records in files: JSON lines, JSON, CSV, Parquet, plain or compressed. Each can be read again from its place."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import hashlib
+import io
+import os
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Protocol
+
+import msgspec
+
+from tiebreak.core.errors import DatasetError
+from tiebreak.core.extras import optional
+
+Row = Mapping[str, Any]
+
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
+PACKED = (".gz", ".bz2")
+_LARGEST_FIELD = 64 * 1024 * 1024
+_PARQUET_ROWS = 1000
+"""Rows of a Parquet file that are held at once."""
+
+
+class BadRecord(Exception):
+    """A record that cannot be read; said with its place, which the file can name."""
+
+    def __init__(self, place: int, reason: str) -> None:
+        super().__init__(reason)
+        self.place = place
+        self.reason = reason
+
+
+class Records(Protocol):
+    """One file's records."""
+
+    path: Path
+    digest: Any
+    """Of the content, once all rows were read."""
+
+    def rows(self) -> Iterator[tuple[int, Row]]:
+        """Place and content of each record, in order."""
+        ...
+
+    def read(self, place: int, end: int | None) -> Row:
+        """The record at a place; the next one begins at `end`."""
+        ...
+
+    def where(self, place: int) -> str:
+        """The place in words: the line, or the row."""
+        ...
+
+
+def is_records(path: Path) -> bool:
+    """Whether a file's name says that it holds records."""
+    return _kind(path) in SUFFIXES
+
+
+def open_records(path: Path, *, below: str = "") -> Records:
+    """The records of a file; of a JSON file, the list found under the key `below`."""
+    kind = _kind(path)
+    if kind == ".parquet":
+        return _Parquet(path)
+    file = _opened(path)
+    if kind == ".csv":
+        return _Csv(path, file)
+    if kind == ".json":
+        return _Json(path, file, below)
+    return _Jsonl(path, file)
+
+
+def checked_rows(records: Records) -> Iterator[tuple[int, Row]]:
+    """Place and content of each record; one that cannot be read is an error that names its file and line."""
+    try:
+        yield from records.rows()
+    except BadRecord as bad:
+        raise DatasetError(f"{records.path}, {records.where(bad.place)}: {bad.reason}") from None
+
+
+def _kind(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in PACKED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The file, or what is packed in it in an unnamed file that goes with us."""
+    try:
+        if path.suffix.lower() in PACKED:
+            return _unpacked(path)
+        return path.open("rb")
+    except (OSError, EOFError) as error:
+        raise DatasetError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _unpacked(path: Path) -> BinaryIO:
+    file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 -- it lives as long as the dataset
+    with gzip.open(path) if path.suffix.lower() == ".gz" else bz2.open(path) as packed:
+        shutil.copyfileobj(packed, file)
+    file.seek(0)
+    return file  # type: ignore[return-value]
+
+
+class _File:
+    """What is read from bytes: a file that is closed with the last that uses it."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path = path
+        self.digest = hashlib.blake2b(digest_size=16)
+        self._file = file
+        # A dataset has no end of its own.
+        weakref.finalize(self, file.close)
+
+    def where(self, place: int) -> str:
+        """The line a place is on; counted only when somebody must be told."""
+        lines, left = 1, place
+        self._file.seek(0)
+        while left > 0 and (chunk := self._file.read(min(left, 1 << 20))):
+            lines += chunk.count(b"\n")
+            left -= len(chunk)
+        return f"line {lines}"
+
+    def _bytes(self, place: int, end: int | None) -> bytes:
+        size = (os.fstat(self._file.fileno()).st_size if end is None else end) - place
+        return os.pread(self._file.fileno(), size, place)
+
+
+class _Jsonl(_File):
+    """One JSON object per line."""
+
+    def rows(self) -> Iterator[tuple[int, Row]]:
+        """Place and content of each line that holds something."""
+        offset = 0
+        for line in self._file:
+            self.digest.update(line)
+            if line.strip():
+                yield offset, _object(line, offset)
+            offset += len(line)
+
+    def read(self, place: int, end: int | None) -> Row:
+        """The object that begins at a place."""
+        return _object(self._bytes(place, end), place)
+
+
+class _Csv(_File):
+    """A header line, then a record per row; quoted fields may hold line breaks."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        super().__init__(path, file)
+        csv.field_size_limit(min(sys.maxsize, _LARGEST_FIELD))
+        self._header: list[str] = []
+        self._consumed = 0
+
+    def rows(self) -> Iterator[tuple[int, Row]]:
+        """Place and content of each row that holds something."""
+        reader = csv.reader(self._lines(), strict=True)
+        offset = 0
+        try:
+            self._header = [name.strip().lstrip("\ufeff") for name in next(reader, [])]
+            offset = self._consumed
+            for values in reader:
+                if any(values):
+                    yield offset, self._row(values, offset)
+                offset = self._consumed
+        except csv.Error as error:
+            raise BadRecord(max(self._consumed - 1, 0), f"not readable as CSV: {error}") from None
+
+    def read(self, place: int, end: int | None) -> Row:
+        """The row that begins at a place."""
+        text = self._bytes(place, end).decode("utf-8", "replace")
+        return self._row(next(csv.reader(io.StringIO(text, newline=""))), place)
+
+    def _lines(self) -> Iterator[str]:
+        for line in self._file:
+            self.digest.update(line)
+            self._consumed += len(line)
+            yield line.decode("utf-8", "replace")
+
+    def _row(self, values: list[str], place: int) -> Row:
+        if len(values) != len(self._header):
+            raise BadRecord(place, f"{len(values)} fields, but the header names {len(self._header)}")
+        return {name: value for name, value in zip(self._header, values, strict=True) if value != ""}
+
+
+class _Json:
+    """One JSON list of objects, held whole: for files as people keep them by hand."""
+
+    def __init__(self, path: Path, file: BinaryIO, below: str) -> None:
+        self.path = path
+        self.digest = hashlib.blake2b(digest_size=16)
+        with file:
+            data = file.read()
+        self.digest.update(data)
+        self._rows = _list_in(path, data, below)
+
+    def rows(self) -> Iterator[tuple[int, Row]]:
+        """Number and content of each object of the list."""
+        for place, row in enumerate(self._rows):
+            if not isinstance(row, dict):
+                raise BadRecord(place, f"a JSON object is needed, not {type(row).__name__}")
+            yield place, row
+
+    def read(self, place: int, end: int | None) -> Row:
+        """The object of a number."""
+        return self._rows[place]  # type: ignore[no-any-return]
+
+    def where(self, place: int) -> str:
+        """The object, counted from 1."""
+        return f"record {place + 1}"
+
+
+def _list_in(path: Path, data: bytes, below: str) -> list[Any]:
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise DatasetError(f"{path}: not readable as JSON: {error}") from None
+    if isinstance(value, dict):
+        lists = [key for key, inside in value.items() if isinstance(inside, list)]
+        if below in value or len(lists) == 1:
+            value = value[below if below in value else lists[0]]
+    if not isinstance(value, list):
+        raise DatasetError(f"{path}: a JSON file of samples is a list of objects, or an object with one list in it")
+    return value
+
+
+class _Parquet:
+    """A Parquet file, read a thousand rows at a time."""
+
+    def __init__(self, path: Path) -> None:
+        parquet = optional("pyarrow.parquet", extra="parquet", needed_by="a Parquet file")
+        self.path = path
+        self.digest = hashlib.blake2b(digest_size=16)
+        try:
+            self._file = parquet.ParquetFile(path)
+        except (OSError, ValueError) as error:
+            raise DatasetError(f"{path}: not readable as Parquet: {error}") from None
+        self._starts = [0]
+        for group in range(self._file.num_row_groups):
+            self._starts.append(self._starts[-1] + self._file.metadata.row_group(group).num_rows)
+        self._held: tuple[int, list[Row]] = (-1, [])
+
+    def rows(self) -> Iterator[tuple[int, Row]]:
+        """Number and content of each row."""
+        with self.path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                self.digest.update(chunk)
+        place = 0
+        for batch in self._file.iter_batches(batch_size=_PARQUET_ROWS):
+            for row in batch.to_pylist():
+                yield place, _without_none(row)
+                place += 1
+
+    def read(self, place: int, end: int | None) -> Row:
+        """The row of a number; its neighbours are kept for the next one."""
+        held, rows = self._held
+        if not held <= place < held + len(rows):
+            held, rows = self._rows_around(place)
+            self._held = held, rows
+        return _without_none(rows[place - held])
+
+    def where(self, place: int) -> str:
+        """The row, counted from 1."""
+        return f"row {place + 1}"
+
+    def _rows_around(self, place: int) -> tuple[int, list[Row]]:
+        group = next(g for g in range(len(self._starts) - 1) if self._starts[g + 1] > place)
+        begin = self._starts[group] + (place - self._starts[group]) // _PARQUET_ROWS * _PARQUET_ROWS
+        table = self._file.read_row_group(group).slice(begin - self._starts[group], _PARQUET_ROWS)
+        return begin, table.to_pylist()
+
+
+def _without_none(row: Mapping[str, Any]) -> Row:
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _object(line: bytes, place: int) -> Row:
+    try:
+        row = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadRecord(place, f"not readable as JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise BadRecord(place, f"a JSON object is needed, not {type(row).__name__}")
+    return row

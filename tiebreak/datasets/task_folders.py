@@ -1,0 +1,252 @@
+"""Coding tasks written as folders: our own layout, Harbor's and Exercism's."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiebreak.core.task import Check, Solution, Task, TaskFile, TaskLimits
+from tiebreak.datasets.task_markdown import FrontMatter, check_of, limits_of, split_front_matter
+
+_LARGEST_FILE = 16 * 1024 * 1024
+_NEVER = frozenset({".git", "__pycache__", ".DS_Store", "node_modules"})
+
+
+class CannotRunHere(Exception):
+    """The task is sound and needs something this machine does not have."""
+
+
+# --- our own: task.md, workspace/, verify/, solution/ ------------------------------------------------
+
+
+def read_folder(folder: Path) -> tuple[FrontMatter, str, Task]:
+    """A task of our own layout."""
+    front, prompt, _ = split_front_matter((folder / "task.md").read_text(encoding="utf-8"))
+    verify, solution, cheat = (folder / name for name in ("verify", "solution", "cheat"))
+    task = Task(
+        title=front.title,
+        tags=tuple(front.tags),
+        files=files_below(folder / "workspace"),
+        check=check_of(front, _read(verify / "check.sh"), files_below(verify, leave_out=("check.sh",)))
+        if verify.is_dir()
+        else None,
+        solution=_overlay(solution),
+        cheat=_overlay(cheat),
+        limits=limits_of(front),
+        needs=tuple(front.needs),
+    )
+    return front, prompt.strip(), task
+
+
+def _overlay(folder: Path) -> Solution | None:
+    if not folder.is_dir():
+        return None
+    script = folder / "solve.sh"
+    return Solution(script=_read(script) if script.exists() else "", files=files_below(folder, leave_out=("solve.sh",)))
+
+
+def files_below(folder: Path, *, prefix: str = "", leave_out: tuple[str, ...] = ()) -> tuple[TaskFile, ...]:
+    """Every file below a folder, by its path there; version control and caches are left out."""
+    if not folder.is_dir():
+        return ()
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    relative = [path.relative_to(folder) for path in paths]
+    return tuple(
+        task_file(folder / path, f"{prefix}{path.as_posix()}")
+        for path in relative
+        if not _NEVER & set(path.parts) and path.as_posix() not in leave_out
+    )
+
+
+def task_file(source: Path, path: str) -> TaskFile:
+    """A file of this machine as a file of a task."""
+    if source.stat().st_size > _LARGEST_FILE:
+        raise ValueError(f"{source} is larger than {_LARGEST_FILE >> 20} MB")
+    return TaskFile(path=path, content=source.read_bytes(), executable=bool(source.stat().st_mode & 0o100))
+
+
+def _read(path: Path) -> str:
+    if not path.is_file():
+        raise ValueError(f"{path.parent.name}/{path.name} is missing: the script that judges the work")
+    return path.read_text(encoding="utf-8")
+
+
+# --- Harbor: task.toml, instruction.md, environment/Dockerfile, tests/test.sh, solution/solve.sh -----
+
+_PLAIN_IMAGE = re.compile(r"(?:docker\.io/(?:library/)?)?(debian|ubuntu|python|alpine|bash|busybox)(?::[\w.-]+)?$")
+_DOWNLOADS = re.compile(r"\b(apt-get|apt|apk|curl|wget|pip3? install|uv (?:pip|add|tool)|uvx|npm (?:i|install|ci)|git clone)\b")
+_HARBOR_CHECK = """\
+mkdir -p /logs/verifier /logs/agent
+code=0
+bash /tests/test.sh || code=$?
+reward=/logs/verifier/reward.txt
+[ -f "$reward" ] && exec awk '{ exit !($1 >= 1) }' "$reward"
+exit $code
+"""
+_HIDDEN = ".harbor-tests"
+
+
+@dataclass(slots=True)
+class _Image:
+    """What a Dockerfile says that can be done without Docker."""
+
+    workdir: str = "/app"
+    env: tuple[tuple[str, str], ...] = ()
+    copies: tuple[tuple[str, str], ...] = ()
+
+
+def read_harbor(folder: Path) -> tuple[FrontMatter, str, Task]:
+    """A Harbor task; raises CannotRunHere when it needs a container."""
+    with (folder / "task.toml").open("rb") as file:
+        settings = tomllib.load(file)
+    image = _dockerfile(folder / "environment" / "Dockerfile")
+    test, solve = _read(folder / "tests" / "test.sh"), folder / "solution" / "solve.sh"
+    if found := _DOWNLOADS.search(test):
+        raise CannotRunHere(f"its tests/test.sh uses {found[1]!r}, and checks have no network; it needs Docker")
+    exports = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in image.env)
+    check = Check(
+        script=exports + _HARBOR_CHECK,
+        files=files_below(folder / "tests", prefix=f"{_HIDDEN}/"),
+        timeout_s=float(settings.get("verifier", {}).get("timeout_sec", 120.0)),
+    )
+    agent, environment = settings.get("agent", {}), settings.get("environment", {})
+    meta = settings.get("task", {}) | settings.get("metadata", {})
+    task = Task(
+        title=str(meta.get("title") or meta.get("name") or folder.name),
+        tags=tuple(map(str, meta.get("tags", ()))),
+        files=_copied(folder / "environment", image),
+        check=check,
+        solution=Solution(script=exports + solve.read_text(encoding="utf-8")) if solve.is_file() else None,
+        limits=TaskLimits(
+            timeout_s=float(agent["timeout_sec"]) if "timeout_sec" in agent else None,
+            memory_mb=int(environment.get("memory_mb", 2048)),
+        ),
+        links=((image.workdir, "."), ("/tests", _HIDDEN), ("/logs", "")),
+    )
+    return FrontMatter(title=task.title), (folder / "instruction.md").read_text(encoding="utf-8").strip(), task
+
+
+def _dockerfile(path: Path) -> _Image:
+    image = _Image()
+    text = path.read_text(encoding="utf-8").replace("\\\n", " ") if path.is_file() else ""
+    for line in map(str.strip, text.splitlines()):
+        if line and not line.startswith("#"):
+            word, _, rest = line.partition(" ")
+            _instruction(image, word.upper(), rest.strip())
+    return image
+
+
+def _instruction(image: _Image, word: str, rest: str) -> None:
+    """Take note of one line; what only a container can do makes the task one that cannot run here."""
+    if word == "FROM" and not _PLAIN_IMAGE.match(rest.split(maxsplit=1)[0]):
+        raise CannotRunHere(f"it is built on the image {rest!r}, which needs Docker")
+    if word == "RUN" and not rest.startswith("mkdir "):
+        raise CannotRunHere(f"its Dockerfile runs {rest!r}, which needs Docker")
+    if word == "WORKDIR":
+        image.workdir = rest
+    elif word == "ENV":
+        pairs = shlex.split(rest) if "=" in rest else [rest.replace(" ", "=", 1)]
+        image.env += tuple((key, value) for key, _, value in (pair.partition("=") for pair in pairs))
+    elif word in ("COPY", "ADD"):
+        *sources, target = [part for part in shlex.split(rest) if not part.startswith("--")]
+        image.copies += tuple((source, target) for source in sources)
+
+
+def _copied(context: Path, image: _Image) -> tuple[TaskFile, ...]:
+    """What the image's COPY lines put below its working folder; all of it when there are none."""
+    if not image.copies:
+        return files_below(context, leave_out=("Dockerfile", "docker-compose.yaml"))
+    found: dict[str, TaskFile] = {}
+    for source, target in image.copies:
+        below = _below(target, image.workdir)
+        path = context / source
+        if path.is_dir():
+            prefix = "" if below in ("", ".") else f"{below}/"
+            files = files_below(path, prefix=prefix, leave_out=("Dockerfile", "docker-compose.yaml"))
+        else:
+            into = target.endswith("/") or below in ("", ".")
+            name = f"{below}/{path.name}".lstrip("./") if into else below
+            files = (task_file(path, name),)
+        found |= {file.path: file for file in files}
+    return tuple(found.values())
+
+
+def _below(target: str, workdir: str) -> str:
+    if not target.startswith("/"):
+        return target.removeprefix("./").rstrip("/")
+    if target.rstrip("/") == workdir.rstrip("/"):
+        return ""
+    if not target.startswith(workdir.rstrip("/") + "/"):
+        raise CannotRunHere(f"it puts files at {target}, outside its working folder {workdir}; it needs Docker")
+    return target[len(workdir.rstrip("/")) + 1 :].rstrip("/")
+
+
+# --- Exercism: .docs/instructions.md, .meta/config.json, a stub, tests -------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Language:
+    """How exercises of one language are tested."""
+
+    needs: tuple[str, ...]
+    test: str
+    """The script; {tests} stands for the test files."""
+    refused: str = ""
+    """Why its tests cannot run here, whatever is installed."""
+
+
+_LANGUAGES = {
+    ".py": _Language(needs=("python3",), test='python3 -I "$RUN_TESTS" {tests}'),
+    ".go": _Language(needs=("go",), test="GOFLAGS=-mod=mod GOPROXY=off go test ./..."),
+    ".rs": _Language(needs=("cargo",), test="cargo test --offline -q -- --include-ignored"),
+    ".sh": _Language(needs=("bats",), test="BATS_RUN_SKIPPED=true bats {tests}"),
+    ".bats": _Language(needs=("bats",), test="BATS_RUN_SKIPPED=true bats {tests}"),
+    ".js": _Language(needs=("node",), test="node --test {tests}", refused="its tests want jest from npm"),
+    ".java": _Language(needs=("java",), test="", refused="its tests want Gradle and what it downloads"),
+    ".cpp": _Language(needs=("cmake", "g++"), test="cmake -S . -B build && cmake --build build"),
+}
+
+
+def read_exercism(folder: Path) -> tuple[FrontMatter, str, Task]:
+    """An exercise in Exercism's layout, as aider's polyglot set has them."""
+    config = json.loads((folder / ".meta" / "config.json").read_text(encoding="utf-8"))
+    files = config["files"]
+    solutions, tests, examples = (tuple(files.get(key, ())) for key in ("solution", "test", "example"))
+    language = _language(folder, solutions, tests)
+    hidden = tuple(task_file(folder / path, path) for path in tests)
+    extra = tuple(file for file in files_below(folder) if not file.path.startswith((".meta/", ".docs/")))
+    task = Task(
+        title=f"{folder.name}: {config.get('blurb', '')}".rstrip(": "),
+        files=tuple(file for file in extra if file.path not in tests),
+        check=Check(script=language.test.format(tests=" ".join(map(shlex.quote, tests))) + "\n", files=hidden, timeout_s=180.0),
+        solution=_example(folder, examples, solutions),
+        needs=language.needs,
+    )
+    documents = [folder / ".docs" / f"{name}.md" for name in ("introduction", "instructions", "instructions.append")]
+    texts = [document.read_text(encoding="utf-8").strip() for document in documents if document.is_file()]
+    names = ", ".join(solutions)
+    rules = f"Write your solution in {names}. Keep the names that are there; use only the standard library."
+    return FrontMatter(title=task.title), "\n\n".join((*texts, rules)), task
+
+
+def _language(folder: Path, solutions: tuple[str, ...], tests: tuple[str, ...]) -> _Language:
+    suffix = Path(solutions[0]).suffix if solutions else ""
+    language = _LANGUAGES.get(suffix)
+    if language is None:
+        raise CannotRunHere(f"exercises in {suffix or 'an unknown language'} cannot be tested here")
+    text = "".join((folder / path).read_text(encoding="utf-8", errors="replace") for path in tests)
+    if language.refused and (suffix != ".js" or "node:test" not in text):
+        raise CannotRunHere(language.refused)
+    if suffix == ".py" and re.search(r"^\s*(?:import|from) pytest", text, re.MULTILINE):
+        raise CannotRunHere("its tests want pytest, which checks do not have")
+    return language
+
+
+def _example(folder: Path, examples: tuple[str, ...], solutions: tuple[str, ...]) -> Solution | None:
+    """The reference: each example stands for the solution file of the same kind."""
+    pairs = list(zip(examples, solutions, strict=False))
+    return Solution(files=tuple(task_file(folder / example, path) for example, path in pairs)) if pairs else None

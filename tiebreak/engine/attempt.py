@@ -1,0 +1,186 @@
+"""One trial from start to end: the agent works, the scorers judge, a known error becomes a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
+
+from tiebreak.core.contestant import AgentRef
+from tiebreak.core.errors import BenchmarkError, FailureKind, ProviderError, SandboxError, ScorerError
+from tiebreak.core.protocols import Agent, Scorer
+from tiebreak.core.redact import Redactor
+from tiebreak.core.sample import Sample
+from tiebreak.core.task import Task
+from tiebreak.core.trial import Failure, Outcome, Output, Score, Timing, Trial, TrialResult
+from tiebreak.core.work import Isolation, Work, WorkOutcome
+from tiebreak.engine.call import Caller
+from tiebreak.engine.context import JudgeModel, TrialContext
+from tiebreak.engine.gateway_calls import context_of, gateway_name
+from tiebreak.engine.plan import agent_for
+from tiebreak.engine.stop import Interrupted
+from tiebreak.engine.task_context import TaskSetup, TaskTrialContext, failure_of
+from tiebreak.registry import make_agent
+
+if TYPE_CHECKING:
+    from tiebreak.gateway.gateway import Gateway
+
+_SCORED = (Outcome.ANSWERED, Outcome.CUT_OFF)
+
+
+class Agents:
+    """A contestant's agent; for samples it does not work on, the one that does."""
+
+    def __init__(self, agent: AgentRef) -> None:
+        self._agent = agent
+        self._by_kind: dict[bool, Agent] = {}
+
+    def working_on(self, sample: Sample) -> Agent:
+        """The agent for a question, or for a task; each is made once."""
+        is_task = sample.task is not None
+        if is_task not in self._by_kind:
+            self._by_kind[is_task] = make_agent(agent_for(self._agent, sample))
+        return self._by_kind[is_task]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What every trial of a contestant is done with."""
+
+    agents: Agents
+    scorers: Mapping[str, Scorer]
+    caller: Caller
+    redact: Redactor
+    task_setup: TaskSetup | None = None
+    task_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    """Coding tasks at once: each takes a part of this machine."""
+    judge: JudgeModel | None = None
+
+
+async def attempt(trial: Trial, tools: Tools) -> TrialResult:
+    """Attempt a trial. Errors we know become its failure; others surface."""
+    if trial.sample.task is not None:
+        return await attempt_task(trial, trial.sample.task, tools)
+    context = TrialContext(trial, tools.caller, tools.judge)
+    # One that works on questions asks for no more than this context has.
+    agent = cast(Any, tools.agents.working_on(trial.sample))
+    try:
+        output = _metered(await agent.run(trial.sample, context), context)
+        scores = await _scores(trial, output, context, tools) if output.outcome in _SCORED else {}
+    except BenchmarkError as error:
+        return _failed(trial, error, context, tools)
+    return TrialResult(trial=trial, outcome=output.outcome, output=output, scores=scores, finished_at=tools.caller.clock.now())
+
+
+async def attempt_task(trial: Trial, task: Task, tools: Tools) -> TrialResult:
+    """Attempt a coding task in a workspace of its own, which is gone afterwards."""
+    from tiebreak.sandbox.workspace import Workspace
+
+    setup = tools.task_setup
+    assert setup is not None, "a run that has coding tasks says so when it begins"
+    async with tools.task_slots:
+        if tools.caller.stop.draining:
+            raise Interrupted
+        try:
+            agent = tools.agents.working_on(trial.sample)
+            async with (
+                _gateway(trial, agent, setup.isolation) as gateway,
+                Workspace.open(task, isolation=setup.isolation, gateway=gateway.address if gateway else None) as workspace,
+            ):
+                context = TaskTrialContext(trial, tools.caller, tools.judge, setup=setup, task=task, workspace=workspace)
+                if gateway is not None:
+                    gateway.answers, context.gateway_key = context.gateway_calls, gateway.key
+                error = await context.work(agent)
+                if gateway is not None:
+                    await gateway.hang_up()
+                work = await context.judged(error)
+                return await _task_result(trial, work, error, context, tools)
+        except SandboxError as error:
+            work = Work(outcome=WorkOutcome.SANDBOX_ERROR, seconds=0.0, isolation=setup.isolation)
+            return replace(_failed(trial, error, TrialContext(trial, tools.caller), tools), work=work)
+
+
+@contextlib.asynccontextmanager
+async def _gateway(trial: Trial, agent: Agent, isolation: Isolation) -> AsyncIterator[Gateway | None]:
+    """The trial's own endpoint, for an agent that needs one."""
+    if not agent.uses_gateway:
+        yield None
+        return
+    from tiebreak.gateway.gateway import Gateway
+
+    gateway = Gateway(model=gateway_name(trial.model), context_window=context_of(trial.model))
+    # A sandbox without a network of its own can be led to a port of this machine only.
+    async with gateway.open(on_port=bool({"network", "udp"} & set(isolation.missing))):
+        yield gateway
+
+
+async def _task_result(
+    trial: Trial, work: Work, error: BenchmarkError | None, context: TaskTrialContext, tools: Tools
+) -> TrialResult:
+    transcript = tuple(context.transcript)
+    output = _metered(Output(text=context.said), context)
+    failure = failure_of(work, error)
+    scores: dict[str, Score] = {}
+    if failure is None:
+        try:
+            scores = await _scores(trial, output, context, tools)
+        except ScorerError as unjudged:
+            failure = FailureKind.VERIFIER, str(unjudged)
+    if failure is not None:
+        kind, message = failure
+        failed = _failed(trial, BenchmarkError(message), context, tools, kind=kind)
+        return replace(failed, work=work, transcript=transcript)
+    return TrialResult(
+        trial=trial,
+        outcome=output.outcome,
+        output=output,
+        scores=scores,
+        finished_at=tools.caller.clock.now(),
+        work=work,
+        transcript=transcript,
+    )
+
+
+async def _scores(trial: Trial, output: Output, context: TrialContext, tools: Tools) -> dict[str, Score]:
+    return {name: await _score(name, trial, output, context, tools) for name in trial.sample.scorers}
+
+
+async def _score(name: str, trial: Trial, output: Output, context: TrialContext, tools: Tools) -> Score:
+    """One scorer's verdict. Whatever it raises is its own fault: the trial then has no score."""
+    try:
+        return await tools.scorers[name].score(trial.sample, output, context)
+    except BenchmarkError:
+        raise
+    except Exception as error:
+        raise ScorerError(f"the scorer {name!r} raised {type(error).__name__}: {error}") from error
+
+
+def _metered(output: Output, context: TrialContext) -> Output:
+    meter = context.meter
+    timing = Timing(model_s=meter.model_s, first_token_s=meter.first_token_s, retry_s=meter.retry_s, queue_s=meter.queue_s)
+    cached = context.cached and meter.attempts > 0
+    return replace(output, usage=context.usage, timing=timing, attempts=meter.attempts, cached=cached)
+
+
+def _failed(
+    trial: Trial, error: BenchmarkError, context: TrialContext, tools: Tools, *, kind: FailureKind | None = None
+) -> TrialResult:
+    now = tools.caller.clock.now()
+    message = tools.redact(str(error))
+    failure = Failure(kind=kind or _kind_of(error), message=message, at=now, attempts=context.meter.attempts)
+    # What the calls before the failing one consumed was consumed all the same.
+    output = _metered(Output(text="", outcome=Outcome.FAILED), context)
+    return TrialResult(trial=trial, outcome=Outcome.FAILED, output=output, failure=failure, finished_at=now)
+
+
+def _kind_of(error: BenchmarkError) -> FailureKind:
+    """Who is to blame for an error."""
+    if isinstance(error, ProviderError):
+        return error.kind
+    if isinstance(error, ScorerError):
+        return FailureKind.VERIFIER
+    return FailureKind.SANDBOX if isinstance(error, SandboxError) else FailureKind.OURS

@@ -1,0 +1,137 @@
+"""What a run may cost: reserved at its worst before a request is sent, settled by what it used."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tiebreak.core.errors import UsageError
+from tiebreak.core.events import ContestantState
+from tiebreak.core.message import TextPart, Usage
+from tiebreak.core.model import ModelRef, Price, Request
+from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
+
+LONGEST_ANSWER_TOKENS = 4096
+"""Assumed where no max_tokens is set."""
+_MILLION = 1_000_000
+_NANO = 1_000_000_000
+"""Money is counted in whole billionths of a dollar: sums of floats would drift past the cap."""
+_IMAGE_CHARACTERS = 6000
+_TOLD_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """Money and tokens."""
+
+    nano_usd: int = 0
+    tokens: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(nano_usd=self.nano_usd + other.nano_usd, tokens=self.tokens + other.tokens)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(nano_usd=self.nano_usd - other.nano_usd, tokens=self.tokens - other.tokens)
+
+    @classmethod
+    def of(cls, usage: Usage, model: ModelRef) -> Amount:
+        """What a usage comes to; a price that is not known counts nothing."""
+        cost = cost_of(usage, model) or 0.0
+        return cls(nano_usd=math.ceil(cost * _NANO), tokens=usage.input_tokens + usage.output_tokens)
+
+
+def cost_of(usage: Usage, model: ModelRef) -> float | None:
+    """Dollars a usage costs: as the provider says, else by the model's price; None for local models or no price."""
+    if usage.cost_usd is not None or model.local or model.price is None:
+        return usage.cost_usd
+    price: Price = model.price
+    cached = usage.cached_tokens if price.cached_usd is not None else 0
+    cost = (usage.input_tokens - cached) * price.input_usd + usage.output_tokens * price.output_usd
+    return (cost + cached * (price.cached_usd or 0.0)) / _MILLION
+
+
+def characters(request: Request) -> int:
+    """How much is sent, counted in characters."""
+    found = 0
+    for message in request.messages:
+        found += sum(len(part.text) if isinstance(part, TextPart) else _IMAGE_CHARACTERS for part in message.parts)
+        found += sum(len(str(call.arguments)) for call in message.tool_calls)
+    return found + sum(len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
+
+
+def worst_usage(sent_characters: int, model: ModelRef, attempts: int = 1) -> Usage:
+    """The most that so many attempts can have used."""
+    longest = int(model.settings.get("max_tokens") or LONGEST_ANSWER_TOKENS)
+    return Usage(input_tokens=math.ceil(sent_characters / 3) + 50 * attempts, output_tokens=longest * attempts)
+
+
+def refuse_unpriced(models: Sequence[ModelRef]) -> None:
+    """A cap on the cost means nothing for a model whose price nobody knows."""
+    unknown = [model.label for model in models if not model.local and not model.reference and model.price is None]
+    if unknown:
+        raise UsageError(
+            f"--max-cost needs the price of {', '.join(map(repr, unknown))}: give it in models_config.yaml, "
+            "as in `price: {input: 2.5, output: 10}` (dollars per million tokens)"
+        )
+
+
+class Budget:
+    """What the whole run may spend. Spent and reserved together never pass the cap."""
+
+    def __init__(self, *, max_cost_usd: float | None, max_tokens: int | None, spent: Amount, stop: Stop) -> None:
+        self._max_nano_usd = None if max_cost_usd is None else math.floor(max_cost_usd * _NANO)
+        self._max_tokens = max_tokens
+        self._stop = stop
+        self._settled = asyncio.Event()
+        self.spent = spent
+        self.reserved = Amount()
+        self.in_flight = 0
+
+    async def reserve(self, amount: Amount, tell: Callable[[str, float], None]) -> Amount:
+        """Set the amount aside, waiting for others to settle; ContestantOver when that cannot help any more."""
+        while flag := self.passed_by(amount):
+            if self._stop.draining:
+                raise Interrupted
+            if self.in_flight == 0:
+                message = f"the next trial may not fit into {flag}; --resume with more goes on"
+                raise ContestantOver(ContestantState.OUT_OF_BUDGET, message)
+            tell("budget", _TOLD_S)
+            self._settled.clear()
+            await self._settled.wait()
+        self.reserved += amount
+        self.in_flight += 1
+        return amount
+
+    def settle(self, reserved: Amount, used: Amount) -> None:
+        """The request is over and used so much."""
+        self.reserved -= reserved
+        self.spent += used
+        self.in_flight -= 1
+        self._settled.set()
+
+    def passed_by(self, amount: Amount) -> str:
+        """The flag of the cap that so much more would pass; empty when it fits."""
+        total = self.spent + self.reserved + amount
+        if self._max_nano_usd is not None and total.nano_usd > self._max_nano_usd:
+            return f"--max-cost {self._max_nano_usd / _NANO:g} (${self.spent.nano_usd / _NANO:.4f} spent)"
+        if self._max_tokens is not None and total.tokens > self._max_tokens:
+            return f"--max-total-tokens {self._max_tokens} ({self.spent.tokens} used)"
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purse:
+    """One model's way to the budget."""
+
+    budget: Budget
+    model: ModelRef
+
+    async def reserve(self, sent_characters: int, tell: Callable[[str, float], None]) -> Amount:
+        """Set aside the most the request can cost."""
+        return await self.budget.reserve(Amount.of(worst_usage(sent_characters, self.model), self.model), tell)
+
+    def settle(self, reserved: Amount, usage: Usage | None) -> None:
+        """Settle by the usage; where nobody told, all that was set aside counts as spent."""
+        self.budget.settle(reserved, reserved if usage is None else Amount.of(usage, self.model))

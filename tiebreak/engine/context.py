@@ -1,0 +1,152 @@
+"""A trial's way to its model."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
+
+from tiebreak.core.errors import ProviderError, ScorerError, UsageError
+from tiebreak.core.message import Likelihood, Message, Reply, Tool, Usage
+from tiebreak.core.model import ModelRef, Request
+from tiebreak.core.protocols import Listener
+from tiebreak.core.trial import Trial
+from tiebreak.core.work import Finished
+from tiebreak.engine.budget import cost_of
+from tiebreak.engine.call import Caller, Meter
+from tiebreak.engine.prompting import labels
+from tiebreak.registry import provider_class
+
+_VOTES_APART = 10_000
+"""Votes of one trial are as far apart as no repeats are: each is remembered, recorded and seeded by itself."""
+_MOST_STOPS = 4
+"""So many a request may have, at most providers; the agent cuts at all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeModel:
+    """The model that judges, and the way to it."""
+
+    model: ModelRef
+    caller: Caller
+
+
+class TrialContext:
+    """A trial's way to its model: every call is made and metered here. It is what questions get."""
+
+    __slots__ = ("_caller", "_judge", "_trial", "cached", "meter", "usage")
+
+    def __init__(self, trial: Trial, caller: Caller, judge: JudgeModel | None = None) -> None:
+        self._trial = trial
+        self._caller = caller
+        self._judge = judge
+        self.meter = Meter()
+        self.usage: Usage | None = None
+        self.cached = True
+
+    async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), vote: int = 0) -> Reply:
+        """Call the trial's model."""
+        trial = self._trial
+        repeat = trial.repeat + vote * _VOTES_APART
+        request = Request(
+            model=trial.model.name,
+            messages=tuple(messages),
+            settings=settings_of(trial, repeat),
+            tools=tuple(tools),
+            options=labels(trial.sample),
+            stream=self._caller.stream,
+            repeat=repeat,
+            nonce=trial.id,
+        )
+        return await self.call(request)
+
+    async def call(self, request: Request, listener: Listener | None = None) -> Reply:
+        """Have a request answered, and count what that took."""
+        reply = await self._caller.call_with_retries(request, self.meter, listener)
+        self.cached = self.cached and reply.cached
+        if reply.usage is not None and not reply.cached:
+            self.add_usage(_priced(reply.usage, self._trial.model))
+        return reply
+
+    def add_usage(self, usage: Usage) -> None:
+        """Count what a call consumed."""
+        self.usage = usage if self.usage is None else self.usage + usage
+
+    async def likelihood(self, messages: Sequence[Message], continuation: str, *, raw: bool = False) -> Likelihood:
+        """Have the trial's model weigh a continuation."""
+        found = await self._caller.weigh(self._trial.model.name, messages, continuation, self.meter, raw=raw)
+        self.cached = False
+        usage = Usage(input_tokens=found.prompt_tokens, output_tokens=len(found.tokens))
+        self.add_usage(_priced(usage, self._trial.model))
+        return found
+
+    async def judge(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:
+        """Call the judge. Its fault is nobody's answer: it makes the trial fail, never a score."""
+        judge = self._judge
+        if judge is None:
+            raise UsageError("a scorer needs a model that judges: name one with --judge")
+        request = Request(
+            model=judge.model.name,
+            messages=tuple(messages),
+            settings=judge.model.settings,
+            schema=schema,
+            repeat=self._trial.repeat,
+            nonce=self._trial.id,
+        )
+        try:
+            reply = await judge.caller.call_with_retries(request, Meter())
+        except ProviderError as error:
+            raise ScorerError(f"the judge {judge.model.label} failed: {error}") from error
+        usage = None if reply.usage is None else _priced(reply.usage, judge.model)
+        return replace(reply, usage=usage)
+
+    async def run_code(self, code: str, *, timeout_s: float = 10.0) -> Finished:
+        """Run a program in the sandbox."""
+        return await run_code(code, timeout_s=timeout_s)
+
+    def note(self, kind: str, text: str, *, actor: str = "agent", **data: Any) -> None:
+        """A question has no transcript but its answer."""
+
+
+_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+def _code_slots() -> asyncio.Semaphore:
+    """As many programs at once as there are processors, whichever models wrote them."""
+    loop = asyncio.get_running_loop()
+    if loop not in _slots:
+        _slots[loop] = asyncio.Semaphore(os.cpu_count() or 1)
+    return _slots[loop]
+
+
+async def run_code(code: str, *, timeout_s: float) -> Finished:
+    """Run a program in the sandbox, a few at a time: a crowd would only time each other out."""
+    from tiebreak.sandbox.code import run_python
+    from tiebreak.sandbox.isolation import detect_isolation
+
+    async with _code_slots():
+        return await run_python(code, isolation=await detect_isolation(), timeout_s=timeout_s)
+
+
+def _priced(usage: Usage, model: ModelRef) -> Usage:
+    """The usage with what it costs, where that is known."""
+    if model.price is None or (cost := cost_of(usage, model)) is None:
+        return usage
+    return replace(usage, cost_usd=cost)
+
+
+def settings_of(trial: Trial, repeat: int | None = None) -> Mapping[str, Any]:
+    """What is sent along; a repeat asks with another seed, or it would only repeat itself."""
+    repeat = trial.repeat if repeat is None else repeat
+    settings = trial.model.settings
+    stop = trial.sample.stop
+    if stop and "stop" not in settings and "stop" not in provider_class(trial.model.provider).unsupported:
+        settings = {**settings, "stop": list(stop[:_MOST_STOPS])}
+    if repeat and "seed" in settings:
+        return {**settings, "seed": settings["seed"] + repeat}
+    return settings

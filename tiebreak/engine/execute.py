@@ -1,0 +1,515 @@
+"""Runs every contestant's trials on this machine: some contestants at once, some trials of each at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tiebreak.core.clock import Clock, SystemClock
+from tiebreak.core.contestant import Contestant
+from tiebreak.core.errors import BenchmarkError, FailureKind, ProviderError
+from tiebreak.core.events import ContestantFinished, ContestantStarted, ContestantState, ContestantWaiting, Event, TrialFinished
+from tiebreak.core.model import ModelRef
+from tiebreak.core.protocols import Attendant, Endpoint, Generates, Provider, Scorer
+from tiebreak.core.redact import Redactor
+from tiebreak.core.run import RunSpec
+from tiebreak.core.trial import Trial, TrialResult
+from tiebreak.engine.attempt import Agents, Tools, attempt
+from tiebreak.engine.budget import Amount, Budget, Purse
+from tiebreak.engine.call import Caller
+from tiebreak.engine.context import JudgeModel
+from tiebreak.engine.deadlines import Deadlines
+from tiebreak.engine.recording import Cache, Recorder, Replay
+from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
+from tiebreak.engine.task_context import TaskSetup
+from tiebreak.engine.traffic import CEILING, Account, Gate, Traffic
+from tiebreak.registry import make_scorer, provider_class
+
+log = logging.getLogger(__name__)
+
+_DRAIN_S = 8.0
+"""How long what is in flight may still take after the first Ctrl-C."""
+_HOPELESS = 20
+"""So many trials failing one after another, each tried as often as it may be, mean that nobody is there."""
+_OPENINGS = 4
+_JUDGED_AT_ONCE = 16
+_TELL_EVERY_S = 1.0
+"""A model says that it waits no more often than this."""
+_NO_TIME_S = 1e-3
+_LARGEST_BACKLOG = 500
+"""Events not yet taken; workers pause above it, so that a slow disk cannot fill the memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One contestant and what it still has to do."""
+
+    contestant: Contestant
+    trials: Iterator[Trial]
+    count: int
+
+    @property
+    def model(self) -> ModelRef:
+        """The contestant's model."""
+        return self.contestant.model
+
+    @property
+    def label(self) -> str:
+        """The contestant's label."""
+        return self.contestant.label
+
+
+class Mailbox:
+    """Events on their way from the workers to whoever reads the run."""
+
+    def __init__(self) -> None:
+        self._events: deque[Event] = deque()
+        self._filled = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._closed = False
+
+    def put(self, event: Event) -> None:
+        """Add an event."""
+        self._events.append(event)
+        self._filled.set()
+        if len(self._events) > _LARGEST_BACKLOG:
+            self._room.clear()
+
+    @property
+    def full(self) -> bool:
+        """Whether too much is waiting to be taken."""
+        return not self._room.is_set()
+
+    async def room(self) -> None:
+        """Wait until enough was taken."""
+        await self._room.wait()
+
+    def close(self) -> None:
+        """No more events will come."""
+        self._closed = True
+        self._filled.set()
+
+    async def take(self) -> AsyncIterator[Event]:
+        """The events in order, until closed and empty."""
+        while True:
+            while self._events:
+                yield self._events.popleft()
+            self._room.set()
+            if self._closed:
+                return
+            self._filled.clear()
+            await self._filled.wait()
+
+
+async def execute(
+    assignments: Sequence[Assignment],
+    spec: RunSpec,
+    *,
+    kinds: frozenset[str] = frozenset({"question"}),
+    stop: Stop | None = None,
+    clock: Clock | None = None,
+    already_spent: Amount | None = None,
+    attendant: Attendant | None = None,
+) -> AsyncIterator[Event]:
+    """Do the trials and tell what happens. Every contestant ends in exactly one ContestantFinished.
+
+    `kinds` says what the samples are: questions, tasks, or both.
+    """
+    mailbox = Mailbox()
+    engine = _Engine(
+        spec=spec,
+        kinds=kinds,
+        mailbox=mailbox,
+        stop=stop or Stop(),
+        clock=clock or SystemClock(),
+        already_spent=already_spent or Amount(),
+        attendant=attendant,
+    )
+    work = asyncio.create_task(engine.run(assignments))
+    work.add_done_callback(lambda _: mailbox.close())
+    try:
+        async for event in mailbox.take():
+            yield event
+        await work
+    finally:
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+
+
+@dataclass(slots=True, kw_only=True)
+class _Progress:
+    """What became of a contestant so far."""
+
+    done: int = 0
+    failed_in_a_row: int = 0
+    state: ContestantState = ContestantState.FINISHED
+    message: str = ""
+
+    def count(self, result: TrialResult) -> None:
+        """Take note of a result; the contestant is over when all further ones would fail alike."""
+        self.done += 1
+        failure = result.failure
+        if failure is None:
+            self.failed_in_a_row = 0
+            return
+        self.failed_in_a_row += 1
+        if failure.kind.ends_model:
+            self.end(ContestantState.FAILED, failure.message)
+        elif self.failed_in_a_row >= _HOPELESS:
+            message = f"{self.failed_in_a_row} trials in a row failed, the last with: {failure.message}"
+            self.end(ContestantState.FAILED, message)
+
+    def end(self, state: ContestantState, message: str) -> None:
+        """The contestant is over before its trials are; the first reason stands."""
+        if self.state is ContestantState.FINISHED:
+            self.state, self.message = state, message
+
+    @property
+    def ended(self) -> bool:
+        """Whether no further trial is to be asked."""
+        return self.state is not ContestantState.FINISHED
+
+
+@dataclass(slots=True, kw_only=True)
+class _Crew:
+    """A contestant's workers: as many as can have a slot, more as the account's limit grows."""
+
+    group: asyncio.TaskGroup
+    work: Callable[[], Coroutine[Any, Any, None]]
+    most: int
+    hired: int = 0
+    at_work: int = 0
+
+    def grow(self, limit: int) -> None:
+        """Hire up to the limit."""
+        while self.hired < min(limit, self.most):
+            self.hired += 1
+            self.at_work += 1
+            self.group.create_task(self._worker())
+
+    def follow(self, limit: int) -> None:
+        """Hire more, unless the work is over: then the group takes nobody any more."""
+        if self.at_work:
+            self.grow(limit)
+
+    async def _worker(self) -> None:
+        try:
+            await self.work()
+        finally:
+            self.at_work -= 1
+
+
+@dataclass(slots=True, kw_only=True)
+class _Engine:
+    spec: RunSpec
+    kinds: frozenset[str]
+    mailbox: Mailbox
+    stop: Stop
+    clock: Clock
+    already_spent: Amount
+    deadlines: Deadlines = field(init=False)
+    traffic: Traffic = field(init=False)
+    budget: Budget | None = field(init=False)
+    redact: Redactor = field(default_factory=Redactor.from_environment)
+    servers: dict[str, asyncio.Lock] = field(default_factory=dict)
+    judge: JudgeModel | None = None
+    attendant: Attendant | None = None
+    task_setup: TaskSetup | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        pace = self.spec.pace
+        self.deadlines = Deadlines(self.clock)
+        self.traffic = Traffic(clock=self.clock, stop=self.stop, max_connections=pace.max_connections)
+        self.budget = None
+        if pace.max_cost_usd is not None or pace.max_total_tokens is not None:
+            self.budget = Budget(
+                max_cost_usd=pace.max_cost_usd, max_tokens=pace.max_total_tokens, spent=self.already_spent, stop=self.stop
+            )
+
+    async def _prepare_tasks(self) -> TaskSetup | None:
+        """Where coding tasks are worked on. Refused where it cannot be safe."""
+        if "task" not in self.kinds:
+            return None
+        from tiebreak.sandbox.isolation import detect_isolation
+
+        rules = self.spec.protocol.tasks
+        isolation = await detect_isolation(allow_unsandboxed=rules.allow_unsandboxed)
+        return TaskSetup(rules=rules, isolation=isolation, clock=self.clock, tell=self.mailbox.put, attendant=self.attendant)
+
+    async def run(self, assignments: Sequence[Assignment]) -> None:
+        """All contestants, no more than max_workers at once, until done or stopped."""
+        async with self._judging():
+            self.task_setup = await self._prepare_tasks()
+            slots = asyncio.Semaphore(self.spec.pace.max_workers)
+            ticker = asyncio.create_task(self.deadlines.watch())
+            count = len(assignments)
+            jobs = [
+                asyncio.create_task(self._in_turn(slots, assignment, position, count))
+                for position, assignment in enumerate(assignments, start=1)
+            ]
+            enforcer = asyncio.create_task(self._enforce_stop(jobs))
+            try:
+                await asyncio.gather(*jobs)
+            finally:
+                for task in (*jobs, enforcer, ticker):
+                    task.cancel()
+                await asyncio.gather(*jobs, enforcer, ticker, return_exceptions=True)
+
+    @contextlib.asynccontextmanager
+    async def _judging(self) -> AsyncIterator[None]:
+        """The model that judges stands ready for as long as anything runs."""
+        model = self.spec.protocol.judge
+        if model is None:
+            yield
+            return
+        provider = provider_class(model.provider)(_endpoint(model, self.spec.pace.max_connections or _JUDGED_AT_ONCE))
+        try:
+            await self._open(provider, model)
+            with contextlib.ExitStack() as opened:
+                answering = self._answering(provider, model, opened)
+                account = self.traffic.account_of(model)
+                account.join()
+                opened.callback(account.part)
+                self.judge = JudgeModel(model=model, caller=self._caller(answering, self._gate(model, model.label, account)))
+                yield
+        finally:
+            await asyncio.shield(provider.close())
+
+    async def _enforce_stop(self, jobs: Sequence[asyncio.Task[None]]) -> None:
+        """After a first request to stop, give what is in flight a little time; after a second, none."""
+        await self.stop.wanted()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.stop.wanted_at_once(), _DRAIN_S)
+        for job in jobs:
+            job.cancel()
+
+    async def _in_turn(self, slots: asyncio.Semaphore, assignment: Assignment, position: int, count: int) -> None:
+        started, progress = self.clock.monotonic(), _Progress()
+        try:
+            # A local server has one model loaded at a time: its models take turns, or each would push the other out.
+            async with self._server_of(assignment), slots:
+                started = self.clock.monotonic()
+                if assignment.count:
+                    self._check_before_start()
+                self.mailbox.put(
+                    ContestantStarted(contestant=assignment.label, position=position, contestants=count, trials=assignment.count)
+                )
+                await self._within_timeout(assignment, progress)
+        except (asyncio.CancelledError, Interrupted):
+            progress.state, progress.message = ContestantState.INTERRUPTED, "stopped on request; --resume goes on from here"
+        except ContestantOver as over:
+            progress.end(over.state, str(over))
+        except BenchmarkError as error:
+            progress.state, progress.message = ContestantState.FAILED, str(error)
+        except Exception as error:
+            # A bug in a plugin, or ours: loud, but no reason to lose the other contestants' work.
+            log.exception("%s stopped on an error nobody expected", assignment.label)
+            progress.state, progress.message = ContestantState.FAILED, f"unexpected {type(error).__name__}: {error}"
+        self.mailbox.put(
+            ContestantFinished(
+                contestant=assignment.label,
+                state=progress.state,
+                message=self.redact(progress.message),
+                seconds=self.clock.monotonic() - started,
+                done=progress.done,
+            )
+        )
+
+    def _server_of(self, assignment: Assignment) -> asyncio.Lock:
+        model = assignment.model
+        alone = model.local and not model.reference and model.provider != "llama_cpp"
+        server = f"{model.provider} {model.base_url}" if alone else assignment.label
+        return self.servers.setdefault(server, asyncio.Lock())
+
+    def _check_before_start(self) -> None:
+        if self.stop.draining:
+            raise Interrupted
+        seconds, state, message = self._time_left()
+        if seconds <= _NO_TIME_S:
+            raise ContestantOver(state, message)
+
+    async def _within_timeout(self, assignment: Assignment, progress: _Progress) -> None:
+        """Serve the contestant for no longer than it may take, and the run as a whole."""
+        seconds, state, message = self._time_left()
+        if seconds == math.inf:
+            return await self._serve(assignment, progress)
+        try:
+            await self.deadlines.within(seconds, self._serve(assignment, progress))
+        except TimeoutError:
+            progress.state, progress.message = state, message
+
+    def _time_left(self) -> tuple[float, ContestantState, str]:
+        """Seconds the next contestant has, and what is said when they are over."""
+        pace = self.spec.pace
+        own = math.inf if pace.timeout_s is None else pace.timeout_s
+        run = math.inf if pace.max_time_s is None else max(0.0, pace.max_time_s - self.deadlines.awake_s)
+        if run < own:
+            message = f"the run's time is over: --max-time {pace.max_time_s:g}; --resume goes on from here"
+            return run, ContestantState.OUT_OF_BUDGET, message
+        message = f"timed out after {own:g} seconds; raise --timeout, and --resume keeps what finished"
+        return own, ContestantState.TIMED_OUT, message
+
+    async def _serve(self, assignment: Assignment, progress: _Progress) -> None:
+        """Open the model's provider, let the workers work, close it whatever happens."""
+        model = assignment.model
+        # A coding task takes a part of this machine, a question hardly any.
+        at_once = self._tasks_at_once(model) if self.kinds == {"task"} else self.traffic.per_model(model) or CEILING
+        most = max(1, min(at_once, assignment.count))
+        provider = provider_class(model.provider)(_endpoint(model, most))
+        try:
+            if assignment.count:
+                if not self.spec.pace.replay_dir:
+                    await self._open(provider, model)
+                with contextlib.ExitStack() as opened:
+                    await self._work(assignment, self._answering(provider, model, opened), most, progress)
+        finally:
+            await asyncio.shield(provider.close())
+
+    def _tasks_at_once(self, model: ModelRef) -> int:
+        """A contestant's share of the places: else the first would take every place, and the others only wait."""
+        places = self.spec.pace.max_workers
+        return 1 if model.local and not model.reference else max(1, places // min(len(self.spec.contestants), places))
+
+    async def _open(self, provider: Provider, model: ModelRef) -> None:
+        """Get the provider ready: what may pass is tried again, and nothing is waited for without end."""
+        wait_s = self.spec.pace.retry.first_wait_s
+        for left in range(_OPENINGS - 1, -1, -1):
+            try:
+                return await self.deadlines.within(self.spec.pace.request_timeout_s, provider.open(model))
+            except TimeoutError:
+                message = f"{model.spelled_out} was not ready in time; --request-timeout gives it longer"
+                raise ProviderError(message, kind=FailureKind.TIMEOUT) from None
+            except ProviderError as error:
+                if not error.kind.retryable or not left:
+                    raise
+                await self.stop.pause(max(wait_s, error.retry_after or 0.0))
+                wait_s *= 2
+        return None
+
+    def _answering(self, provider: Provider, model: ModelRef, opened: contextlib.ExitStack) -> Generates:
+        """Who answers: the provider itself, or what stands before it or in its place."""
+        pace = self.spec.pace
+        if pace.replay_dir:
+            return Replay(Path(pace.replay_dir), model)
+        answering: Generates = provider
+        if pace.record_dir:
+            recorder = Recorder(answering, Path(pace.record_dir), model, self.redact)
+            opened.callback(recorder.close)
+            answering = recorder
+        if pace.cache_dir:
+            cache = Cache(answering, Path(pace.cache_dir), model)
+            opened.callback(cache.close)
+            answering = cache
+        return answering
+
+    async def _work(self, assignment: Assignment, provider: Generates, most: int, progress: _Progress) -> None:
+        """Have the trials done by a crew that grows with the account's limit."""
+        model = assignment.model
+        account = self.traffic.account_of(model)
+        tools = self._tools(assignment, provider, self._gate(model, assignment.label, account))
+        crew = _Crew(group=asyncio.TaskGroup(), work=lambda: self._worker(assignment, tools, progress), most=most)
+        account.join()
+        account.growing.append(crew.follow)
+        try:
+            async with crew.group:
+                crew.grow(account.limit)
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        finally:
+            account.growing.remove(crew.follow)
+            account.part()
+        if self.stop.draining:
+            raise Interrupted
+
+    async def _worker(self, assignment: Assignment, tools: Tools, progress: _Progress) -> None:
+        """Take trials one after another until none is left or the contestant cannot go on."""
+        for trial in assignment.trials:
+            if self.stop.draining or progress.ended:
+                return
+            try:
+                result = await attempt(trial, tools)
+            except Interrupted:
+                return
+            except ContestantOver as over:
+                progress.end(over.state, str(over))
+                return
+            self.mailbox.put(TrialFinished(result))
+            progress.count(result)
+            if progress.ended:
+                # Whoever waits for a slot, or before a further attempt, does not ask any more.
+                tools.caller.gate.end(progress.state, progress.message)
+            if self.mailbox.full:
+                await self.mailbox.room()
+
+    def _gate(self, model: ModelRef, label: str, account: Account) -> Gate:
+        return Gate(
+            account=account,
+            stop=self.stop,
+            awake=lambda: self.deadlines.awake_s,
+            tell=self._teller(label),
+            limiter=self.traffic.limiter_of(model),
+            purse=None if self.budget is None else Purse(budget=self.budget, model=model),
+            ends_at=self.deadlines.awake_s + self._time_left()[0],
+        )
+
+    def _teller(self, label: str) -> Callable[[str, float], None]:
+        """Tells that calls wait, at most once a second."""
+        last = -math.inf
+
+        def tell(reason: str, seconds: float) -> None:
+            nonlocal last
+            now = self.clock.monotonic()
+            if now - last >= _TELL_EVERY_S:
+                last = now
+                self.mailbox.put(ContestantWaiting(contestant=label, reason=self.redact(reason), seconds=seconds))
+
+        return tell
+
+    def _tools(self, assignment: Assignment, provider: Generates, gate: Gate) -> Tools:
+        return Tools(
+            agents=Agents(assignment.contestant.agent),
+            scorers=_Scorers(),
+            caller=self._caller(provider, gate),
+            redact=self.redact,
+            task_setup=self.task_setup,
+            task_slots=asyncio.Semaphore(self._tasks_at_once(assignment.model)),
+            judge=self.judge,
+        )
+
+    def _caller(self, provider: Generates, gate: Gate) -> Caller:
+        return Caller(
+            provider=provider,
+            clock=self.clock,
+            deadlines=self.deadlines,
+            stop=self.stop,
+            gate=gate,
+            policy=self.spec.pace.retry,
+            request_timeout_s=self.spec.pace.request_timeout_s,
+            on_wait=gate.tell,
+            stream=self.spec.pace.stream,
+            redact=self.redact,
+        )
+
+
+class _Scorers(dict[str, Scorer]):
+    """Scorers by name, each made when first needed."""
+
+    def __missing__(self, name: str) -> Scorer:
+        self[name] = make_scorer(name)
+        return self[name]
+
+
+def _endpoint(model: ModelRef, connections: int) -> Endpoint:
+    """Where the model is reached; the key is looked up here and goes nowhere else."""
+    key = os.environ.get(model.key_variable, "") if model.key_variable else ""
+    return Endpoint(base_url=model.base_url, api_key=key, max_connections=connections)

@@ -1,0 +1,302 @@
+"""The whole program on one page: a spec becomes a plan, a plan trials, trials events, events a store, a store a report."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from tiebreak import __version__
+from tiebreak.core.clock import Clock, SystemClock
+from tiebreak.core.contestant import Contestant
+from tiebreak.core.errors import ProtocolMismatch, StoreBusy, UsageError
+from tiebreak.core.events import ContestantFinished, ContestantStarted, ContestantState, Event, TrialFinished
+from tiebreak.core.message import user
+from tiebreak.core.model import ModelRef
+from tiebreak.core.protocols import Attendant, Watcher
+from tiebreak.core.run import Pace, Protocol, RunInfo, RunSpec, resumed
+from tiebreak.core.sample import Sample
+from tiebreak.core.trial import TrialResult, make_trial
+from tiebreak.engine.budget import Amount, worst_usage
+from tiebreak.engine.estimate import Estimate, estimate
+from tiebreak.engine.execute import Assignment, execute
+from tiebreak.engine.plan import Plan, make_plan
+from tiebreak.engine.rescore import Rescorer
+from tiebreak.engine.stop import Stop
+from tiebreak.report.browse import keep_facts, kept_census
+from tiebreak.report.html import REPORT_HTML, write_page
+from tiebreak.report.spread import spreads
+from tiebreak.report.summary import Summary, summarise
+from tiebreak.report.tabular import write_files
+from tiebreak.report.work_files import write_work_files
+from tiebreak.store.folder import DATABASE, at_rest, has_database
+from tiebreak.store.reader import FiguresKeeper, StoreReader
+from tiebreak.store.store import STANDING, Store, continued
+
+__all__ = [
+    "Estimate",
+    "Plan",
+    "Stop",
+    "ask_models",
+    "estimate",
+    "loop_factory",
+    "make_plan",
+    "preflight",
+    "read_summary",
+    "rebuild",
+    "rescore",
+    "run_benchmark",
+    "run_plan",
+    "settle",
+    "summary_if_done",
+    "up_to_date",
+    "write_reports",
+]
+
+_PREFLIGHT_S = 20.0
+_PREFLIGHT_TOKENS = 16
+_JUDGED_AT_ONCE = 500
+TRIALS_CSV = "trials.csv"
+REPORT_JSON = "comparison_report.json"
+
+
+def ignore(event: Event) -> None:
+    """Watch nothing."""
+
+
+async def run_benchmark(spec: RunSpec, *, watch: Watcher = ignore, stop: Stop | None = None) -> Summary:
+    """Run what the spec asks for and has not been done yet, then summarise it."""
+    return await run_plan(make_plan(spec), watch=watch, stop=stop)
+
+
+async def run_plan(
+    plan: Plan,
+    *,
+    watch: Watcher = ignore,
+    stop: Stop | None = None,
+    clock: Clock | None = None,
+    attendant: Attendant | None = None,
+) -> Summary:
+    """Ask what the store does not have yet; every event is on disk before it is told."""
+    spec, kinds = plan.spec, plan.dataset.kinds
+    if (done := summary_if_done(plan)) is not None:
+        for event in _nothing_happens(spec):
+            watch(event)
+        return done
+    with Store.open(spec.results_dir, describe(plan, clock or SystemClock()), without=indexes_to_put_off(plan)) as store:
+        todo, spent = assignments(plan, store), spent_before(plan, store)
+        happening = execute(todo, spec, kinds=kinds, stop=stop, clock=clock, already_spent=spent, attendant=attendant)
+        events = store.committed(happening)
+        async with contextlib.aclosing(events):  # type: ignore[type-var]
+            async for event in events:
+                watch(event)
+        store.complete()
+        # Written by ourselves a moment ago: it need not be looked through for damage.
+        with StoreReader(spec.results_dir, check=False) as reader:
+            summary = summarise(reader)
+        store.keep("summary", summary)
+    return summary
+
+
+def summary_if_done(plan: Plan) -> Summary | None:
+    """The summary of a run at rest in which nothing is left to ask; None where something is, or would be written.
+
+    The plan is the stored one, contestant by contestant and sample by sample: then as many results as trials are all.
+    """
+    folder = plan.spec.results_dir
+    if not has_database(folder) or not at_rest(folder):
+        return None
+    with StoreReader(folder) as reader:
+        summary = reader.figures("summary", Summary)
+        if summary is None or continued(reader.info, describe(plan, SystemClock())) != reader.info:
+            return None
+    standing = () if plan.spec.retry_failed else STANDING
+    for c in summary.contestants:
+        results = c.answered + sum(c.failures.get(kind, 0) for kind in standing)
+        if results != plan.trials_per_contestant or c.state != ContestantState.FINISHED:
+            return None
+    return summary
+
+
+def _nothing_happens(spec: RunSpec) -> Iterator[Event]:
+    """What is told of a run in which nothing is left to ask."""
+    count = len(spec.contestants)
+    for position, contestant in enumerate(spec.contestants, start=1):
+        yield ContestantStarted(contestant=contestant.label, position=position, contestants=count, trials=0)
+        yield ContestantFinished(contestant=contestant.label, state=ContestantState.FINISHED, message="", seconds=0.0, done=0)
+
+
+def indexes_to_put_off(plan: Plan) -> list[str]:
+    """What a new run need not look for: a plan has no trial twice, and for one contestant alone no sample either."""
+    once = len(plan.spec.contestants) == plan.spec.protocol.repeats == 1
+    return ["one_result_per_trial", *(["one_row_per_sample"] if once else [])]
+
+
+def assignments(plan: Plan, store: Store) -> list[Assignment]:
+    """Each contestant with the trials it still has to do."""
+    again = plan.spec.retry_failed
+    finished = store.finished_counts(retry_failed=again)
+    return [
+        Assignment(
+            contestant=contestant,
+            trials=store.unfinished(plan.trials(contestant), retry_failed=again),
+            count=plan.trials_per_contestant - finished.get(contestant.label, 0),
+        )
+        for contestant in plan.spec.contestants
+    ]
+
+
+def spent_before(plan: Plan, store: Store) -> Amount:
+    """What earlier sessions of the run used, at its worst where nobody knows."""
+    used, spent = store.used(), Amount()
+    for contestant in plan.spec.contestants:
+        if (own := used.get(contestant.label)) is not None:
+            model = contestant.model
+            spent += Amount.of(own.priced, model) + Amount.of(own.unpriced, model)
+            spent += Amount.of(worst_usage(own.unknown_characters, model, own.unknown_attempts), model)
+    return spent
+
+
+def describe(plan: Plan, clock: Clock) -> RunInfo:
+    """What the store keeps about the run as a whole."""
+    spec = plan.spec
+    return RunInfo(
+        run_id=spec.results_dir.name,
+        created_at=clock.now(),
+        command=spec.command,
+        protocol=spec.protocol,
+        contestants=spec.contestants,
+        pace=spec.pace,
+        planned=plan.trials_per_contestant,
+        planned_tasks=plan.tasks * spec.protocol.repeats,
+        made_with=f"tiebreak {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+    )
+
+
+def read_summary(folder: Path) -> Summary:
+    """The summary of a run, from its store alone."""
+    settle(folder)
+    with StoreReader(folder) as reader:
+        return summarise(reader)
+
+
+def settle(folder: Path) -> None:
+    """Have a run at rest keep what its reports and pages need; where it cannot, they work it out every time."""
+    if not at_rest(folder):
+        return
+    with contextlib.suppress(StoreBusy, OSError), FiguresKeeper.open(folder) as keeper:
+        if kept_census(keeper) is None:
+            summary = summarise(keeper)
+            keeper.keep("summary", summary)
+            keeper.keep("spreads", spreads(keeper, summary))
+            keep_facts(keeper, summary)
+
+
+def write_reports(folder: Path, *, csv_path: Path | None, summary: Summary | None = None) -> list[Path]:
+    """Write the run's files and say where they are; `csv_path` None leaves the CSV out."""
+    report = folder / REPORT_JSON
+    settle(folder)
+    # Whoever has a summary has read the store already.
+    with StoreReader(folder, check=summary is None) as reader:
+        summary = summary or summarise(reader)
+        write_files(reader, summary, report, csv_path)
+        written = write_work_files(reader, summary, folder) if summary.tasks else []
+        page = write_page(reader, summary, folder / REPORT_HTML)
+    return [page, *written, report] if csv_path is None else [page, *written, report, csv_path]
+
+
+def up_to_date(folder: Path, csv_path: Path | None, summary: Summary) -> bool:
+    """Whether the files of a run are there and younger than its store; those of coding tasks are always rewritten."""
+    stored = (folder / DATABASE).stat().st_mtime_ns
+    paths = [folder / REPORT_HTML, folder / REPORT_JSON, *([csv_path] if csv_path else [])]
+    return summary.tasks is None and all(path.is_file() and path.stat().st_mtime_ns > stored for path in paths)
+
+
+def rebuild(folder: Path, *, csv: bool = True, summary: Summary | None = None) -> list[Path]:
+    """Rewrite every file of a run from its store, and say where they are."""
+    return write_reports(folder, csv_path=folder / TRIALS_CSV if csv else None, summary=summary)
+
+
+async def rescore(folder: Path, scorer: str | None = None) -> int:
+    """Score a run's answers again, by one scorer or by the dataset's own, and say how many. Nothing is asked."""
+    with StoreReader(folder) as reader:
+        info = reader.info
+    if info.protocol.imported and scorer is None:
+        raise UsageError(f"{info.run_id} was imported, without the scorers of the tool that made it: name one with --scorer")
+    plan = None if info.protocol.imported else _same_plan(info, folder)
+    rescorer = Rescorer(scorer)
+    own = () if plan is None else plan.scorers
+    scorers = rescorer.versions(own if scorer is None else (scorer,))
+    count = 0
+    with Store.open(folder, info) as store, store.all_or_nothing():
+        for contestant in info.contestants:
+            # Where another tool asked there is no dataset: the store itself says what was asked.
+            trials = store.trials(contestant) if plan is None else plan.trials(contestant)
+            while some := list(islice(trials, _JUDGED_AT_ONCE)):
+                outputs = store.outputs(some)
+                scored = [(trial, await rescorer.score(trial, outputs[trial.id])) for trial in some if trial.id in outputs]
+                store.rescore([(trial, scores) for trial, scores in scored if scores])
+                count += sum(bool(scores) or trial.sample.task is None for trial, scores in scored)
+        if not count and info.planned_tasks:
+            raise UsageError("coding tasks are judged by their check, in a workspace that is gone: run them again instead")
+        store.judged_by(scorers)
+    return count
+
+
+def _same_plan(info: RunInfo, folder: Path) -> Plan:
+    """The plan a run was made by, with the dataset's own scorers; the dataset must not have changed since."""
+    spec = resumed(info, folder)
+    plan = make_plan(replace(spec, protocol=replace(spec.protocol, chosen_scorers=())))
+    if plan.spec.protocol.dataset_digest != info.protocol.dataset_digest:
+        dataset = info.protocol.dataset
+        raise ProtocolMismatch(f"{dataset} has changed since the run {info.run_id}: its answers cannot be judged by it")
+    return plan
+
+
+async def ask_models(models: Sequence[ModelRef], prompt: str, *, timeout_s: float | None = None) -> dict[str, TrialResult | str]:
+    """One prompt to several models at once: each model's result, or the reason why it has none. Nothing is stored."""
+    sample = Sample(id="ask", messages=(user(prompt),), scorers=())
+    contestants = [Contestant(label=model.label, model=model) for model in models]
+    spec = RunSpec(
+        protocol=Protocol(dataset=""),
+        contestants=tuple(contestants),
+        pace=Pace(max_workers=len(models), timeout_s=timeout_s),
+        results_dir=Path(),
+    )
+    todo = [Assignment(contestant=c, trials=iter([make_trial(sample, c)]), count=1) for c in contestants]
+    results: dict[str, TrialResult | str] = {}
+    async for event in execute(todo, spec):
+        if isinstance(event, TrialFinished):
+            results[event.result.trial.contestant.label] = event.result
+        elif isinstance(event, ContestantFinished):
+            results.setdefault(event.contestant, event.message)
+    return results
+
+
+PREFLIGHT_PROMPT = "Reply with the word: ready"
+
+
+async def preflight(models: Sequence[ModelRef]) -> dict[str, str]:
+    """One tiny call per hosted model, all at once: why those that can never answer cannot, by label."""
+    hosted = [model for model in models if not model.local and (model.key_variable or model.base_url)]
+    # As little to say as a model may be asked for; a reasoning model refuses less.
+    asked = [replace(model, settings={**model.settings, "max_tokens": _PREFLIGHT_TOKENS}) for model in hosted]
+    results = await ask_models(asked, PREFLIGHT_PROMPT, timeout_s=_PREFLIGHT_S) if asked else {}
+    refused = {}
+    for label, result in results.items():
+        if isinstance(result, TrialResult) and result.failure is not None and result.failure.kind.ends_model:
+            refused[label] = f"{result.failure.kind.replace('_', ' ')}: {result.failure.message}"
+    return refused
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The fastest event loop there is here."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,87 @@
+"""OpenAI, and any server that speaks its chat completions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from tiebreak.core.message import Reply
+from tiebreak.core.model import Request
+from tiebreak.core.protocols import Listener
+from tiebreak.providers.http import HttpProvider
+from tiebreak.wire import chat, responses
+
+_UNSTREAMED = re.compile(r"o1-pro\b")
+"""Models that refuse to be asked for a stream; who listens gets their answer whole."""
+_SEARCHES = "deep-research"
+"""Models of this kind refuse to be asked without a source to search in."""
+
+
+class OpenAI(HttpProvider):
+    """Models behind OpenAI's API."""
+
+    name: ClassVar[str] = "openai"
+    key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    url_variables: ClassVar[tuple[str, ...]] = ("OPENAI_BASE_URL",)
+    unsupported: ClassVar[frozenset[str]] = chat.UNSUPPORTED
+    verbatim: ClassVar[frozenset[str]] = frozenset({chat.FORMAT})
+    default_url: ClassVar[str] = "https://api.openai.com/v1"
+    chat_path: ClassVar[str] = "/chat/completions"
+
+    def headers(self) -> dict[str, str]:
+        """The key as a bearer token."""
+        key = self._endpoint.api_key
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
+        """Ask for one chat completion, or for what a client of the same dialect asks for."""
+        if request.verbatim is not None and request.verbatim.dialect == responses.FORMAT:
+            return await self.ask("/responses", responses, request, listener)
+        return await self.ask(self.chat_path, chat, request, listener)
+
+    def adapt_body(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Only OpenAI itself knows, and for its newer models insists on, the newer name of the length limit."""
+        if self.base_url == self.default_url and "max_tokens" in body:
+            body["max_completion_tokens"] = body.pop("max_tokens")
+        return body
+
+    @classmethod
+    def dialects(cls, base_url: str) -> frozenset[str]:
+        """What is taken as it is; of responses only OpenAI itself is sure to know."""
+        is_openai = cls is OpenAI and base_url in ("", cls.default_url)
+        return cls.verbatim | {responses.FORMAT} if is_openai else cls.verbatim
+
+    async def list_models(self) -> Sequence[str]:
+        """Names of the models the server offers."""
+        return await self.model_ids("/models")
+
+
+class Responses(OpenAI):
+    """Models behind OpenAI's responses: any that speaks them, and some that speak nothing else."""
+
+    name: ClassVar[str] = "openai-responses"
+    unsupported: ClassVar[frozenset[str]] = responses.UNSUPPORTED
+    verbatim: ClassVar[frozenset[str]] = frozenset({responses.FORMAT})
+
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
+        """Ask for one response."""
+        if request.stream and _UNSTREAMED.match(request.model):
+            request = replace(request, stream=False, verbatim=None)
+        if _SEARCHES in request.model and request.verbatim is None:
+            body = responses.encode(request)
+            body["tools"] = [*body.get("tools", ()), {"type": "web_search_preview"}]
+            return await self.ask("/responses", responses, request, listener, body=body)
+        return await self.ask("/responses", responses, request, listener)
+
+
+class Compatible(OpenAI):
+    """Any other server that speaks chat completions, named by the user: openai-api/<server>/<model>."""
+
+    name: ClassVar[str] = "openai-api"
+    key_variables: ClassVar[tuple[str, ...]] = ()
+    url_variables: ClassVar[tuple[str, ...]] = ()
+    unsupported: ClassVar[frozenset[str]] = chat.UNSUPPORTED - chat.EXTENSIONS
+    default_url: ClassVar[str] = ""

@@ -1,0 +1,487 @@
+"""Names and what they stand for: plugins by kind, and models by the names people type.
+
+Plugins are named as strings and imported when first used, so that nothing is paid for what is not used.
+Other packages join through entry points of the group `tiebreak.<kind>`; `module:attribute` works anywhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from tiebreak.core.contestant import AgentRef
+from tiebreak.core.errors import AmbiguousModel, ConfigError, DatasetError, MissingKey, ModelError, UnknownModel, UsageError
+from tiebreak.core.model import ModelRef, house_of
+from tiebreak.core.protocols import Agent, Dataset, Provider, Scorer
+from tiebreak.core.run import Source
+
+PLUGINS: Mapping[str, Mapping[str, str]] = {
+    "providers": {
+        "openai": "tiebreak.providers.openai:OpenAI",
+        "openai-responses": "tiebreak.providers.openai:Responses",
+        "openai-api": "tiebreak.providers.openai:Compatible",
+        "anthropic": "tiebreak.providers.anthropic:Anthropic",
+        "google": "tiebreak.providers.google:Google",
+        "ollama": "tiebreak.providers.ollama:Ollama",
+        "llama_cpp": "tiebreak.providers.llama_cpp:LlamaCpp",
+        "baseline": "tiebreak.providers.baseline:Baseline",
+        "scripted": "tiebreak.providers.scripted:Scripted",
+    },
+    "agents": {
+        "direct": "tiebreak.agents.direct:Direct",
+        "likelihood": "tiebreak.agents.likelihood:Likelihood",
+        "self-consistency": "tiebreak.agents.self_consistency:SelfConsistency",
+        "tools": "tiebreak.agents.tool_loop:ToolLoop",
+        "builtin": "tiebreak.agents.builtin:Builtin",
+        "continue": "tiebreak.agents.continue_cli:ContinueCli",
+        "aider": "tiebreak.agents.aider:Aider",
+        "mini-swe-agent": "tiebreak.agents.mini_swe:MiniSwe",
+        "codex": "tiebreak.agents.codex:Codex",
+        "claude-code": "tiebreak.agents.claude_code:ClaudeCode",
+        "opencode": "tiebreak.agents.opencode:OpenCode",
+        "gemini-cli": "tiebreak.agents.gemini_cli:GeminiCli",
+        "qwen-code": "tiebreak.agents.qwen_code:QwenCode",
+        "nothing": "tiebreak.agents.controls:Nothing",
+        "solution": "tiebreak.agents.controls:Solved",
+    },
+    "scorers": {
+        "choice": "tiebreak.scorers.choice:Choice",
+        "match": "tiebreak.scorers.texts:Match",
+        "numeric": "tiebreak.scorers.numeric:Numeric",
+        "keywords": "tiebreak.scorers.texts:Keywords",
+        "exact": "tiebreak.scorers.texts:Exact",
+        "includes": "tiebreak.scorers.texts:Includes",
+        "regex": "tiebreak.scorers.texts:Regex",
+        "f1": "tiebreak.scorers.texts:F1",
+        "bleu": "tiebreak.scorers.overlap:Bleu",
+        "rouge": "tiebreak.scorers.overlap:Rouge",
+        "truthful": "tiebreak.scorers.overlap:Truthful",
+        "json_schema": "tiebreak.scorers.schema:JsonSchema",
+        "ifeval": "tiebreak.scorers.ifeval:IfEval",
+        "gsm8k": "tiebreak.scorers.reference:Gsm8k",
+        "bbh": "tiebreak.scorers.reference:Bbh",
+        "likelihood": "tiebreak.scorers.likelihood:Likelihood",
+        "judge": "tiebreak.scorers.judge:Judge",
+        "code": "tiebreak.scorers.code:Code",
+        "check": "tiebreak.scorers.checks:Checked",
+    },
+    "datasets": {
+        "truthfulness": "tiebreak.datasets.shipped:truthfulness",
+        "truthfulness:open": "tiebreak.datasets.shipped:truthfulness_open",
+        "warmup": "tiebreak.datasets.shipped:warmup",
+        "fresh": "tiebreak.datasets.fresh:fresh",
+        "truthfulqa": "tiebreak.datasets.public:truthfulqa",
+        "mmlu": "tiebreak.datasets.public:mmlu",
+        "arc": "tiebreak.datasets.public:arc",
+        "hellaswag": "tiebreak.datasets.public:hellaswag",
+        "gsm8k": "tiebreak.datasets.public:gsm8k",
+        "humaneval": "tiebreak.datasets.public:humaneval",
+        "mbpp": "tiebreak.datasets.public:mbpp",
+        "ifeval": "tiebreak.datasets.public:ifeval",
+        "bbh": "tiebreak.datasets.public:bbh",
+    },
+}
+
+DEFAULT_MODELS: Mapping[str, str] = {
+    "openai": "gpt-4o-mini",
+    "openai-responses": "gpt-4o-mini",
+    "anthropic": "claude-3-5-haiku-latest",
+    "google": "gemini-1.5-flash",
+    "llama_cpp": "smollm2-135m",
+    "baseline": "random",
+}
+"""What `--provider NAME` alone runs."""
+
+SHIPPED: Mapping[str, tuple[str, ...]] = {
+    "openai": (
+        *("gpt-5", "gpt-5-mini", "gpt-5-nano", "gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano", "gpt-4o", "gpt-4o-mini"),
+        *("gpt-4-turbo", "gpt-4", "gpt-3.5-turbo", "o1", "o3", "o3-mini", "o4-mini"),
+        *("gpt-5-pro", "gpt-5-codex", "o1-pro", "o3-pro"),
+    ),
+    "anthropic": (
+        *("claude-opus-4-1", "claude-opus-4-0", "claude-sonnet-4-5", "claude-sonnet-4-0", "claude-haiku-4-5"),
+        *("claude-3-7-sonnet-latest", "claude-3-5-sonnet-latest", "claude-3-5-haiku-latest"),
+        *("claude-3-opus-20240229", "claude-3-sonnet-20240229", "claude-3-haiku-20240307"),
+    ),
+    "google": (
+        *("gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite", "gemini-2.0-flash", "gemini-2.0-flash-lite"),
+        *("gemini-1.5-pro", "gemini-1.5-flash", "gemini-1.5-flash-8b"),
+    ),
+    "llama_cpp": ("smollm2-135m",),
+    "baseline": ("random", "always-first", "constant"),
+}
+"""Model names we know. A provider may have others: `provider/name` reaches any of them."""
+
+ALIASES: Mapping[str, str] = {
+    "claude-3": "anthropic/claude-3-opus-20240229",
+    "claude-3-opus": "anthropic/claude-3-opus-20240229",
+    "claude-3-sonnet": "anthropic/claude-3-sonnet-20240229",
+    "claude-3-haiku": "anthropic/claude-3-haiku-20240307",
+    "claude-3.5-sonnet": "anthropic/claude-3-5-sonnet-latest",
+    "claude-3.5-haiku": "anthropic/claude-3-5-haiku-latest",
+    "gemini-1.5": "google/gemini-1.5-pro",
+    "gemini-pro": "google/gemini-1.5-pro",
+    "gpt-4-turbo-preview": "openai/gpt-4-turbo",
+}
+
+_RESPONSES_ONLY = re.compile(
+    r"""(?:o\d+|gpt-[\d.]+)-pro(?:-\d{4}-\d\d-\d\d)?
+    | .*\bcodex\b.*
+    | .*-deep-research(?:-\d{4}-\d\d-\d\d)?
+    | computer-use-preview.*
+    | gpt-.*\b(?:cyber|daybreak|rosalind)\b.*
+    """,
+    re.VERBOSE,
+)
+"""Models that OpenAI serves behind its responses and not behind its chat completions."""
+
+SETTINGS = (
+    *("temperature", "top_p", "top_k", "min_p", "max_tokens", "stop", "seed", "frequency_penalty", "presence_penalty"),
+    *("repeat_penalty", "reasoning_effort", "num_ctx"),
+)
+"""What can be set; a provider may know less."""
+
+_SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+# --- plugins ---------------------------------------------------------------------------------------
+
+
+@cache
+def _entry_points() -> Any:
+    """What all packages here announce. To look through them takes longer than to start: done once, and only when needed."""
+    from importlib.metadata import entry_points
+
+    return entry_points()
+
+
+def _joined(kind: str) -> Mapping[str, Callable[[], Any]]:
+    """What other packages add to a kind."""
+    return {point.name: point.load for point in _entry_points().select(group=f"tiebreak.{kind}")}
+
+
+def is_known(kind: str, name: str) -> bool:
+    """Whether there is something of that name; a path is nobody's name."""
+    return name in PLUGINS[kind] or ("/" not in name and name in names(kind))
+
+
+def names(kind: str) -> list[str]:
+    """Every name of a kind, ours first."""
+    ours = [*PLUGINS[kind], *(_configured_agents if kind == "agents" else ())]
+    return ours + [name for name in _joined(kind) if name not in ours]
+
+
+def plugin(kind: str, name: str) -> Any:
+    """The class or function a name stands for."""
+    where = PLUGINS[kind].get(name) or (name if re.fullmatch(r"[\w.]+:\w+", name) else None)
+    if where is not None:
+        module, _, attribute = where.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise UsageError(f"{kind[:-1]} {name!r} cannot be loaded: {error}") from error
+    if name in _joined(kind):
+        return _joined(kind)[name]()
+    close = did_you_mean(name, names(kind)) or "."
+    raise UsageError(f"there is no {kind[:-1]} {name!r}{close} There are {', '.join(names(kind))}")
+
+
+def _declared(found: type, protocol: type, methods: tuple[str, ...] = ()) -> type:
+    """A plugin's class with the protocol's defaults for what it does not say: nobody else need ask whether it does."""
+    for name in (*protocol.__annotations__, *methods):
+        if name in vars(protocol) and not hasattr(found, name):
+            setattr(found, name, vars(protocol)[name])
+    return found
+
+
+def provider_class(name: str) -> type[Provider]:
+    """The class that serves a provider's models."""
+    found = plugin("providers", name)
+    return cast("type[Provider]", _declared(found, Provider, ("dialects", "likelihood")))
+
+
+def agent_ref(typed: str) -> AgentRef:
+    """The agent a typed name stands for: `name`, or `name@key=value,…` with its options."""
+    name, at, options = typed.strip().partition("@")
+    ref = AgentRef(name=name, options=parse_settings(options, typed) if at else {})
+    return replace(ref, control=make_agent(ref).control)
+
+
+def make_agent(agent: AgentRef) -> Agent:
+    """An agent ready to run: a built-in one, one of another package, or one of the user's configuration."""
+    name, options = agent.name, dict(agent.options)
+    if name in _configured_agents:
+        command = plugin("agents", "tiebreak.agents.command:CommandAgent")
+        return cast(Agent, _declared(command, Agent)(name, **_configured_agents[name]))
+    found = _declared(plugin("agents", name), Agent)
+    unknown = [option for option in options if option not in inspect.signature(found).parameters]
+    if unknown:
+        raise UsageError(f"the agent {name!r} has no option {unknown[0]!r}")
+    return cast(Agent, found(**options))
+
+
+_configured_agents: dict[str, Mapping[str, Any]] = {}
+
+
+def use_agents(configured: Mapping[str, Mapping[str, Any]]) -> None:
+    """Take the agents that models_config.yaml describes by their commands; each is made once, to see that it can be."""
+    for name, settings in configured.items():
+        if name in PLUGINS["agents"]:
+            raise ConfigError(f"the agent {name!r} of the configuration has the name of one that comes with us; rename it")
+        _configured_agents[name] = settings
+        make_agent(AgentRef(name=name))
+
+
+def make_scorer(name: str) -> Scorer:
+    """A scorer ready to judge: `name`, `name:option`, or `module:function` for one of the user's own."""
+    family, _, option = name.partition(":")
+    if not option or not is_known("scorers", family):
+        found = plugin("scorers", name)
+        if inspect.isclass(found):
+            return cast(Scorer, _declared(found, Scorer)())
+        function = plugin("scorers", "tiebreak.scorers.function:Function")
+        return cast(Scorer, _declared(function, Scorer)(found))
+    found = plugin("scorers", family)
+    if not inspect.signature(found).parameters:
+        raise UsageError(f"the scorer {family!r} takes nothing behind a colon ({name!r})")
+    return cast(Scorer, _declared(found, Scorer)(option))
+
+
+def load_dataset(name: str, source: Source | None = None) -> Dataset:
+    """A registered dataset by name or `name:variant`, one of the hub (`hf:owner/name`), or a file or folder by path."""
+    dataset = _load_dataset(name, source or Source())
+    _declared(type(dataset), Dataset)
+    return dataset
+
+
+def _load_dataset(name: str, source: Source) -> Dataset:
+    if name.startswith("tasks:"):
+        return cast(Dataset, importlib.import_module("tiebreak.datasets.tasks").load(name))
+    family, _, variant = name.partition(":")
+    for registered, rest in ((name, ""), (family, variant)):
+        if is_known("datasets", registered):
+            return _made(plugin("datasets", registered), registered, rest, source)
+    if family == "hf":
+        hub = importlib.import_module("tiebreak.datasets.hub")
+        return _named_by_data(cast(Dataset, hub.load(name, source)))
+    if variant.isidentifier() and re.fullmatch(r"[\w.]+", family) and importlib.util.find_spec(family.partition(".")[0]):
+        return _made(plugin("datasets", name), name, "", source)
+    own = importlib.import_module(f"tiebreak.datasets.{'mixed' if Path(name).expanduser().is_dir() else 'files'}")
+    return _named_by_data(cast(Dataset, own.load(name, known=lambda: names("datasets"), source=source)))
+
+
+def _named_by_data(dataset: Dataset) -> Dataset:
+    """The dataset, once every scorer its rows name is a registered one: data never decides which code is imported."""
+    for name in dataset.scorers:
+        if not (is_known("scorers", name) or is_known("scorers", name.partition(":")[0])):
+            raise DatasetError(
+                f"{dataset.name}: a row names the scorer {name!r}, which is not a registered one"
+                f"{did_you_mean(name, names('scorers'))}; to use code of your own, name it with --scorer"
+            )
+    return dataset
+
+
+def _made(factory: Any, name: str, variant: str, source: Source) -> Dataset:
+    """The dataset a factory makes, told only what it can be told."""
+    takes = inspect.signature(factory).parameters
+    if variant and "variant" not in takes:
+        raise DatasetError(f"there is no dataset {name + ':' + variant!r}{did_you_mean(f'{name}:{variant}', names('datasets'))}")
+    if (source.path or source.fields) and "source" not in takes:
+        raise DatasetError(f"the dataset {name!r} is complete as it is: --data and --field are for others")
+    told = {"variant": variant, "source": source, "likelihood": source.likelihood}
+    return cast(Dataset, factory(**{key: value for key, value in told.items() if key in takes}))
+
+
+def audit_dataset(dataset: Dataset) -> Any:
+    """What a look at every sample of a dataset finds."""
+    return importlib.import_module("tiebreak.datasets.audit").audit(dataset)
+
+
+def spelled_tasks(paths: Iterable[str]) -> str:
+    """The dataset name of some task files and folders."""
+    return cast(str, importlib.import_module("tiebreak.datasets.tasks").spelled(paths))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The closest known names as half a sentence, or nothing."""
+    folded = {k.casefold(): k for k in known}
+    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(repr(folded[c]) for c in close)}?" if close else ""
+
+
+# --- models ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """Every model we could name: the shipped ones, the configured ones, what Ollama has now."""
+
+    configured: Mapping[str, ModelRef] = field(default_factory=dict)
+    """By the name in models_config.yaml."""
+    detected: Mapping[str, str] = field(default_factory=dict)
+    """Models of the Ollama server by tag, with the digests of their weights."""
+
+    def names(self) -> list[str]:
+        """Every name that can be typed, except reference models' and paths."""
+        shipped = [name for provider, known in SHIPPED.items() if provider != "baseline" for name in known]
+        ollama = [f"ollama/{tag}" for tag in self.detected]
+        return list(dict.fromkeys([*self.configured, *shipped, *ollama]))
+
+    def resolve(self, typed: str) -> ModelRef:
+        """The model a typed name stands for: `name`, `provider/name`, either with `@key=value,…`."""
+        name, at, variant = typed.partition("@")
+        ref = self._resolve(name.strip())
+        settings = parse_settings(variant, typed) if at else {}
+        return replace(ref, label=typed, family=name.strip(), variant=settings, settings={**ref.settings, **settings})
+
+    def _resolve(self, name: str) -> ModelRef:
+        if name in self.configured:
+            return self.configured[name]
+        name = ALIASES.get(name, name)
+        provider, slash, rest = name.partition("/")
+        if slash and is_known("providers", provider):
+            return self._spelled_out(provider, rest)
+        found = [make_ref(p, name) for p, known in SHIPPED.items() if name in known]
+        found += [self._ollama(tag) for tag in self.detected if name in (tag, tag.removesuffix(":latest"))]
+        if len(found) > 1:
+            spelled = " or ".join(ref.spelled_out for ref in found)
+            raise AmbiguousModel(f"{name!r} fits more than one provider: write {spelled}")
+        if not found:
+            raise UnknownModel(f"no provider has a model {name!r}{did_you_mean(name, self.names())}")
+        return found[0]
+
+    def _spelled_out(self, provider: str, name: str) -> ModelRef:
+        if not name:
+            raise UnknownModel(f"{provider + '/'!r} names no model; write {provider}/NAME")
+        if provider == "ollama":
+            name = next((tag for tag in self.detected if tag.removesuffix(":latest") == name), name)
+            return replace(self._ollama(name), verified=name in self.detected)
+        known = SHIPPED.get(house_of(provider), ())
+        if provider == "baseline" and name not in known:
+            raise UnknownModel(f"there is no baseline {name!r}; there are {', '.join(known)}")
+        return replace(make_ref(provider, name), verified=name in known)
+
+    def _ollama(self, tag: str) -> ModelRef:
+        """A model of the Ollama server, with the weights the tag stands for now."""
+        return replace(make_ref("ollama", tag), weights_digest=self.detected.get(tag, ""))
+
+
+def make_ref(provider: str, name: str, base_url: str = "") -> ModelRef:
+    """A model of a provider, with its key variable and, unless it is given, its address taken from the environment."""
+    served_by = provider_class(provider)
+    if provider == "openai-api":
+        return _compatible_ref(name)
+    base_url = base_url or next((os.environ[v] for v in served_by.url_variables if os.environ.get(v)), "")
+    return ModelRef(
+        provider=_door(provider, name, base_url),
+        name=name,
+        label=f"{provider}/{name}",
+        base_url=base_url,
+        key_variable=next((v for v in served_by.key_variables if os.environ.get(v)), next(iter(served_by.key_variables), "")),
+        local=served_by.local,
+        reference=served_by.reference,
+    )
+
+
+def _door(provider: str, name: str, base_url: str) -> str:
+    """The provider that reaches a model: at OpenAI's own address some are behind another door than the rest."""
+    if provider != "openai" or not _RESPONSES_ONLY.fullmatch(name):
+        return provider
+    own = cast(Any, provider_class(provider)).default_url
+    return "openai-responses" if base_url.rstrip("/") in ("", own) else provider
+
+
+def _compatible_ref(name: str) -> ModelRef:
+    """openai-api/<server>/<model>: the server's name says which variables hold its address and key."""
+    server, slash, model = name.partition("/")
+    if not (slash and model and _SERVER_NAME.fullmatch(server)):
+        raise UnknownModel(f"'openai-api/{name}' should read openai-api/<server>/<model>")
+    prefix = server.upper().replace("-", "_")
+    url = os.environ.get(f"{prefix}_BASE_URL", "")
+    if not url:
+        raise ModelError(f"'openai-api/{name}' needs the server's address: set {prefix}_BASE_URL")
+    return ModelRef(
+        provider="openai-api",
+        name=model,
+        label=f"openai-api/{name}",
+        base_url=url,
+        key_variable=f"{prefix}_API_KEY" if os.environ.get(f"{prefix}_API_KEY") else "",
+    )
+
+
+def check_key(model: ModelRef) -> None:
+    """Raise when the model's provider needs a key and none is set. Nothing is sent."""
+    if model.key_variable and not os.environ.get(model.key_variable):
+        known = provider_class(model.provider).key_variables or (model.key_variable,)
+        variables = " or ".join(known if model.key_variable in known else (model.key_variable,))
+        raise MissingKey(f"{model.provider!r} needs an API key: set {variables}, or api_key in models_config.yaml")
+
+
+def check_settings(model: ModelRef) -> None:
+    """Raise when a setting is unknown, or one the model's provider has no word for. Nothing is sent."""
+    refused = provider_class(model.provider).unsupported
+    for name in model.settings:
+        if name not in SETTINGS:
+            raise ModelError(f"{model.label}: there is no setting {name!r}{did_you_mean(name, SETTINGS)}")
+        if name in refused:
+            raise ModelError(f"{model.label}: the provider {model.provider!r} cannot take {name!r}; leave it out")
+        check_value(model.label, name, model.settings[name])
+
+
+_NUMBERS: Mapping[str, tuple[float, float]] = {
+    **dict.fromkeys(("temperature", "top_k", "min_p", "repeat_penalty"), (0.0, math.inf)),
+    "top_p": (0.0, 1.0),
+    **dict.fromkeys(("frequency_penalty", "presence_penalty", "seed"), (-math.inf, math.inf)),
+}
+_WHOLE = {"max_tokens": 1, "num_ctx": 1}
+
+
+def check_value(label: str, name: str, value: Any) -> None:
+    """Raise when a setting has a value that no model takes."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    low, high = _NUMBERS.get(name, (-math.inf, math.inf))
+    wrong = name in _NUMBERS and not (number and low <= value <= high)
+    wrong = wrong or (name in _WHOLE and not (number and isinstance(value, int) and value >= _WHOLE[name]))
+    if wrong:
+        raise ModelError(f"{label}: {name}={value!r} is not a value it can have")
+
+
+def parse_settings(text: str, typed: str) -> dict[str, Any]:
+    """The settings of a variant: `effort=high,temperature=0`."""
+    settings: dict[str, Any] = {}
+    for pair in filter(None, text.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise UnknownModel(f"{typed!r}: after @ come settings, as in @temperature=0,effort=high")
+        name = "reasoning_effort" if key.strip() == "effort" else key.strip()
+        settings[name] = _value(value.strip())
+    return settings
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def list_models(catalog: Catalog | None = None) -> list[str]:
+    """Names of every model that can be typed."""
+    return (catalog or Catalog()).names()
+
+
+def get_provider_for_model(name: str, catalog: Catalog | None = None) -> type[Provider]:
+    """The provider class that serves a model; raises UnknownModel or AmbiguousModel."""
+    return provider_class((catalog or Catalog()).resolve(name).provider)

@@ -1,0 +1,139 @@
+"""What each factor does over all the others, and the best of many tested where it was not chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tiebreak.core.contestant import FACTORS, Contestant, listed_settings
+from tiebreak.report.ranking import score_table
+from tiebreak.report.tally import SampleNumbers, Tally
+from tiebreak.stats.effects import Effect, LevelMean
+from tiebreak.store.reader import StoreReader
+
+if TYPE_CHECKING:
+    from tiebreak.stats.holdout import Choice
+
+_KEYS = "SELECT sample, max(grouped) FROM samples GROUP BY sample ORDER BY sample"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """One factor of a run: its levels, the best first, and every pair of them with all else equal."""
+
+    name: str
+    levels: tuple[LevelMean, ...]
+    effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenRival:
+    """The chosen contestant against another one, where neither was chosen."""
+
+    label: str
+    samples: int
+    difference: float
+    """Score of the chosen minus that of the other."""
+    low: float
+    high: float
+    p_corrected: float
+    better: bool
+    """Whether the chosen is shown to be better."""
+    worse: bool
+    """Whether the chosen is shown to be worse."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The best contestant of one half of the samples, and how it did on the other."""
+
+    label: str
+    chosen_from: int
+    """Contestants it was chosen from."""
+    chosen_on: int
+    """Samples it was chosen on."""
+    score_where_chosen: float
+    samples: int
+    """Samples it was tested on."""
+    score: float
+    low: float
+    high: float
+    rivals: tuple[ChosenRival, ...]
+
+
+Tested = Sequence[tuple[Contestant, Tally]]
+"""Contestants that have a score, without references."""
+
+
+def compare_factors(tested: Tested, groups: Sequence[int] | None) -> tuple[Factor, ...]:
+    """The factors of a run in which more than one of them varies: else every pair of contestants says it already."""
+    contestants = [contestant for contestant, _ in tested]
+    levels = _levels(contestants)
+    varying = [name for name in FACTORS if len({own[name] for own in levels}) > 1]
+    places = [tuple(own.values()) for own in levels]
+    if len(varying) < 2 or len(set(places)) < len(places):
+        return ()
+    table = score_table([tally for _, tally in tested])
+    factors = [_factor(name, levels, table, groups) for name in varying]
+    # Levels that were never run with all else equal tell nothing of their factor.
+    return tuple(factor for factor in factors if factor.effects)
+
+
+def _levels(contestants: Sequence[Contestant]) -> list[dict[str, str]]:
+    """Each contestant's factors; where settings differ that nobody put behind a name, all of them are the level."""
+    unnamed = {listed_settings({n: v for n, v in c.model.settings.items() if n not in c.model.variant}) for c in contestants}
+    if len(unnamed) < 2:
+        return [contestant.factors for contestant in contestants]
+    return [{**c.factors, "settings": listed_settings(c.model.settings)} for c in contestants]
+
+
+def _factor(name: str, all_levels: Sequence[dict[str, str]], table: Any, groups: Sequence[int] | None) -> Factor:
+    from tiebreak.stats.factors import effects, level_means
+
+    levels = [own[name] for own in all_levels]
+    others = [tuple(level for factor, level in own.items() if factor != name) for own in all_levels]
+    means = level_means(table, levels, groups)
+    return Factor(
+        name=name,
+        levels=tuple(sorted(means, key=lambda level: -level.mean)),
+        effects=tuple(effects(table, levels, others, groups)),
+    )
+
+
+def choose_best(reader: StoreReader, tested: Tested, numbers: SampleNumbers) -> Chosen | None:
+    """The best contestant by one half of the samples, tested on the other; None where there is too little to say."""
+    from tiebreak.stats.holdout import choose, halves
+
+    if len(tested) < 2:
+        return None
+    keys = [group or sample for sample, group in reader.rows(_KEYS)]
+    found = choose(score_table([tally for _, tally in tested]), halves(keys, reader.info.protocol.seed), numbers.groups)
+    return None if found is None else _chosen(found, [contestant.label for contestant, _ in tested])
+
+
+def _chosen(found: Choice, labels: Sequence[str]) -> Chosen:
+    rivals = [
+        ChosenRival(
+            label=labels[rival.contestant],
+            samples=rival.samples,
+            difference=rival.difference,
+            low=rival.low,
+            high=rival.high,
+            p_corrected=rival.p_corrected,
+            better=rival.separated and rival.difference > 0,
+            worse=rival.separated and rival.difference < 0,
+        )
+        for rival in found.rivals
+    ]
+    return Chosen(
+        label=labels[found.contestant],
+        chosen_from=len(labels),
+        chosen_on=found.chosen_on,
+        score_where_chosen=found.score_where_chosen,
+        samples=found.score.n,
+        score=found.score.mean,
+        low=found.score.low,
+        high=found.score.high,
+        rivals=tuple(rivals),
+    )

@@ -1,0 +1,69 @@
+"""A row of the comparison table, as words; the terminal and Markdown show the same ones."""
+
+from __future__ import annotations
+
+from tiebreak.report.summary import ContestantSummary, Summary
+
+_HEADINGS = ("Provider", "Score", "Right", "Wrong", "No answer", "Failed", "Time", "Cost")
+
+
+def noun(summary: Summary) -> str:
+    """What is compared: plain models, or models with prompts, settings and agents."""
+    plain = all(c.label == c.model.label for c in summary.contestants)
+    return "model" if plain else "contestant"
+
+
+def headings(summary: Summary) -> tuple[str, ...]:
+    """The headings of the comparison table."""
+    return (noun(summary).capitalize(), *_HEADINGS)
+
+
+def cells(contestant: ContestantSummary, *, wide: bool = True, note: bool = False) -> tuple[str, ...]:
+    """A contestant's row; `note` adds in words what the terminal shows by lines and colours."""
+    ref = contestant.model
+    name = contestant.label if wide else contestant.label.removeprefix(f"{ref.provider}/").removeprefix(f"{ref.house}/")
+    if note and not contestant.finished:
+        name += f" ({contestant.state.replace('_', ' ')})"
+    return (
+        name,
+        ref.provider + (" (reference)" if contestant.reference and note else ""),
+        score(contestant, wide=wide),
+        str(contestant.right),
+        str(contestant.wrong),
+        str(contestant.no_answer),
+        str(contestant.failed),
+        duration(contestant.seconds) if contestant.seconds else "–",
+        cost(contestant),
+    )
+
+
+def score(contestant: ContestantSummary, *, wide: bool) -> str:
+    """The score with its interval, and with its count where not everything was asked."""
+    if contestant.score is None:
+        return "–"
+    n = "" if contestant.finished else f" n={contestant.answered}"
+    interval = f" [{contestant.low:.2f}, {contestant.high:.2f}]" if wide else f" ±{(contestant.high - contestant.low) / 2:.2f}"
+    return f"{contestant.score:.2f}{interval}{n}"
+
+
+def by_scorer(contestant: ContestantSummary) -> str:
+    """The score by every scorer that judged, the one that ranks first."""
+    return ", ".join(f"{name} {mean:.2f}" for name, mean in contestant.by_scorer.items())
+
+
+def cost(contestant: ContestantSummary) -> str:
+    """Dollars, or at least so many; a local model costs none, and an unknown price is not none."""
+    if contestant.model.local:
+        return "local"
+    if contestant.cost_usd is not None:
+        return f"${contestant.cost_usd:.4f}"
+    return f"≥ ${contestant.known_cost_usd:.4f}" if contestant.known_cost_usd else "unknown"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

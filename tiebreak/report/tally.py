@@ -1,0 +1,146 @@
+"""One pass over a run's trials: what each contestant's trials add up to, in numbers alone."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from math import fsum, isnan, nan
+from typing import Any
+
+from tiebreak.stats.intervals import Estimate, estimate_mean
+from tiebreak.store.reader import StoreReader
+
+# The join is crossed to keep its order: trials are read as they lie, samples are looked up.
+_TRIALS = (
+    "SELECT t.contestant, s.rowid, t.superseded, t.outcome, t.score, t.answer IS NULL, t.failure_kind, t.category, t.cached,"
+    " t.model_s, t.first_token_s, t.input_tokens, t.output_tokens, t.cost_usd"
+    " FROM trials t CROSS JOIN samples s ON s.asked = t.asked"
+)
+# With repeats one sample is shown in several ways, each a row; they share its number.
+_NUMBERED = "SELECT rowid, dense_rank() OVER (ORDER BY sample) - 1, grouped FROM samples"
+
+
+class SampleNumbers:
+    """Every sample of the run by a number from 0, and the groups they belong to."""
+
+    def __init__(self, reader: StoreReader) -> None:
+        self._by_row = array("l", [0])
+        known: dict[str, int] = {}
+        groups: dict[int, int] = {}
+        for row, number, grouped in reader.rows(_NUMBERED):
+            if row >= len(self._by_row):
+                self._by_row.extend([0] * (row + 1 - len(self._by_row)))
+            self._by_row[row] = number
+            if grouped:
+                groups[number] = known.setdefault(grouped, len(known))
+        self.count = max(self._by_row, default=-1) + 1 if len(self._by_row) > 1 else 0
+        completed = (groups.get(number, len(known) + number) for number in range(self.count))
+        self.groups = array("l", completed) if groups else None
+        """For each sample its group's number; one in no group is a group of its own. None without any groups."""
+
+    def __getitem__(self, row: int) -> int:
+        return self._by_row[row]
+
+
+class Tally:
+    """What one contestant's trials add up to; a few numbers per sample, no texts."""
+
+    def __init__(self, samples: int) -> None:
+        self.sums = array("d", bytes(8 * samples))
+        """For each sample its scores added up; an outcome without a score counts 0."""
+        self.counts, self.rights, self.failed = (array("i", bytes(4 * samples)) for _ in range(3))
+        self.right = self.wrong = self.no_answer = 0
+        self.outcomes: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        self.categories: dict[str, list[float]] = defaultdict(lambda: [0.0, 0])
+        self.times, self.first_tokens = array("d"), array("d")
+        self.timed_tokens = 0
+        self.timed_s = 0.0
+        self.input_tokens = self.output_tokens = 0
+        self.cost_usd, self.unpriced = 0.0, 0
+        self.answers, self.answers_usd = 0, 0.0
+        """Answers that were not remembered, and what they cost; not a number where nobody knows of one."""
+        self.model_s = 0.0
+        self.rows = 0
+
+    def add(self, number: int, row: tuple[Any, ...]) -> None:
+        """Count a trial; one that was asked again since counts only for what it took."""
+        _, _, superseded, outcome, score, unread, kind, category, cached, seconds, first, sent, made, cost = row
+        self._spend(seconds, sent, made, cost)
+        if superseded:
+            return
+        self.outcomes[outcome] += 1
+        if outcome == "failed":
+            self.failures[kind] += 1
+            self.failed[number] += 1
+            return
+        self._judge(number, score, unread, category)
+        if not cached:
+            self.answers += 1
+            self.answers_usd += nan if cost is None else cost
+            if seconds:
+                self._time(seconds, first, made)
+
+    def _spend(self, seconds: float | None, sent: int | None, made: int | None, cost: float | None) -> None:
+        self.rows += 1
+        self.input_tokens += sent or 0
+        self.output_tokens += made or 0
+        self.model_s += seconds or 0.0
+        if cost is None:
+            self.unpriced += 1
+        else:
+            self.cost_usd += cost
+
+    def _judge(self, number: int, score: float | None, unread: int, category: str) -> None:
+        value = score or 0.0
+        self.sums[number] += value
+        self.counts[number] += 1
+        if value >= 1:
+            self.right += 1
+            self.rights[number] += 1
+        elif score is None or unread:
+            self.no_answer += 1
+        else:
+            self.wrong += 1
+        if category:
+            kind = self.categories[category]
+            kind[0] += value
+            kind[1] += 1
+
+    def _time(self, seconds: float, first: float | None, made: int | None) -> None:
+        self.times.append(seconds)
+        if first is not None:
+            self.first_tokens.append(first)
+        if made:
+            self.timed_tokens += made
+            self.timed_s += seconds
+
+    def estimate(self, groups: Sequence[int] | None) -> Estimate:
+        """The mean over samples, repeats averaged within a sample first; failed trials are left out."""
+        # Arrays: a million numbers in a list would weigh more than the whole run.
+        values = array("d", (s / c for s, c in zip(self.sums, self.counts, strict=True) if c))
+        answered = None if groups is None else array("l", (g for g, c in zip(groups, self.counts, strict=True) if c))
+        return estimate_mean(values, answered)
+
+    def mean_with_failures_wrong(self) -> float | None:
+        """The same mean with every failed trial a wrong answer."""
+        means = array("d", (s / (c + f) for s, c, f in zip(self.sums, self.counts, self.failed, strict=True) if c + f))
+        return fsum(means) / len(means) if means else None
+
+    def cost_per_trial(self) -> float | None:
+        """Mean dollars of an answer; None where the price of any is not known."""
+        return self.answers_usd / self.answers if self.answers and not isnan(self.answers_usd) else None
+
+    def counted(self) -> Iterator[tuple[int, int]]:
+        """For each sample, how often it was answered and how often rightly."""
+        return ((n, c) for n, c in zip(self.counts, self.rights, strict=True) if n)
+
+
+def tally_trials(reader: StoreReader) -> tuple[dict[int, Tally], SampleNumbers]:
+    """Every trial of the run, added up by contestant."""
+    numbers = SampleNumbers(reader)
+    tallies: dict[int, Tally] = defaultdict(lambda: Tally(numbers.count))
+    for row in reader.rows(_TRIALS):
+        tallies[row[0]].add(numbers[row[1]], row)
+    return tallies, numbers

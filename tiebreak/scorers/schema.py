@@ -1,0 +1,67 @@
+"""Answers that must be JSON of a certain shape."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tiebreak.core.errors import UsageError
+from tiebreak.core.extras import optional
+from tiebreak.core.protocols import AskContext
+from tiebreak.core.sample import Sample
+from tiebreak.core.text import answer_text
+from tiebreak.core.trial import Outcome, Output, Score
+
+_FENCED = re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL)
+
+
+class JsonSchema:
+    """Right when the answer is JSON that follows the schema: of a file (`json_schema:FILE`), of the sample, or any JSON."""
+
+    version: ClassVar[int] = 1
+
+    def __init__(self, path: str = "") -> None:
+        self._schema = _read(Path(path).expanduser()) if path else None
+
+    async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
+        """Parse the answer, or what is fenced in it, and check its shape."""
+        if output.outcome is Outcome.CUT_OFF:
+            return Score.of(False, answer=None, because="cut off by the length limit")
+        found, data = _json_in(answer_text(output.text).strip())
+        if not found:
+            return Score.of(False, answer=None, because="no JSON")
+        schema = self._schema if self._schema is not None else sample.metadata.get("schema", {})
+        fault = _fault(data, schema)
+        return Score.of(not fault, answer=json.dumps(data)[:200], because=fault or "follows the schema")
+
+
+def _json_in(text: str) -> tuple[bool, Any]:
+    for candidate in (text, *(fenced[1] for fenced in _FENCED.finditer(text))):
+        try:
+            return True, json.loads(candidate)
+        except (ValueError, RecursionError):
+            continue
+    return False, None
+
+
+def _fault(data: Any, schema: Any) -> str:
+    """Where the data does not follow the schema, or nothing."""
+    library = optional("jsonschema", extra="scorers", needed_by="json_schema")
+    try:
+        library.validate(data, schema)
+    except library.ValidationError as error:
+        return f"{error.json_path}: {error.message}"[:300]
+    except library.SchemaError as error:
+        raise UsageError(f"the JSON schema itself is wrong: {error.message}") from None
+    except RecursionError:
+        return "nested too deeply"
+    return ""
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: no JSON schema can be read from it: {error}") from None

@@ -1,0 +1,134 @@
+"""A run's folder: found, made, checked and owned before anything is asked."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from tiebreak.core.errors import StoreBusy, StoreError, StoreFull
+
+DATABASE = "run.sqlite"
+_LOCK = "run.lock"
+_LEAST_FREE_BYTES = 16 * 1024 * 1024
+_BYTES_PER_TRIAL = 1024
+_NETWORK_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs"})
+
+
+def new_run_folder(root: Path, now: datetime, kind: str = "run") -> Path:
+    """Make a folder no other run has, even one started in the same second."""
+    stem = f"{kind}_{now:%Y%m%d_%H%M%S}"
+    for number in range(1, 10_000):
+        folder = root / (stem if number == 1 else f"{stem}_{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise StoreError(f"cannot make the results folder {folder}: {error.strerror}; choose another with --output") from None
+        return folder
+    raise StoreError(f"too many runs named {stem} in {root}")
+
+
+def find_run(id_or_path: str, root: Path) -> Path:
+    """The folder of an existing run, by path or by id."""
+    for folder in (Path(id_or_path).expanduser(), root / id_or_path):
+        if has_database(folder):
+            return folder
+        if folder.name == DATABASE and folder.is_file():
+            return folder.parent
+        if (folder / _LOCK).is_file():
+            raise StoreError(f"the run in {folder} was stopped before it asked anything; start it again with --output {folder}")
+    known = sorted((path.parent.name for path in root.glob(f"*/{DATABASE}")), reverse=True)
+    there = f"the runs in {root} are {', '.join(known[:10])}" if known else f"there are no runs in {root} yet"
+    raise StoreError(f"there is no run {id_or_path!r}; {there}")
+
+
+def has_database(folder: Path) -> bool:
+    """Whether a run was begun in the folder."""
+    path = folder / DATABASE
+    return path.is_file() and path.stat().st_size > 0
+
+
+def last_run(root: Path) -> Path:
+    """The folder of the run that was written to last."""
+    found = [path for path in root.glob(f"*/{DATABASE}") if path.stat().st_size]
+    if not found:
+        raise StoreError(f"there are no runs in {root} yet")
+    return max(found, key=lambda path: (path.stat().st_mtime_ns, path.parent.name)).parent
+
+
+def check_writable(folder: Path, trials: int) -> None:
+    """Find a read-only, missing or full folder now, not after the first paid answer."""
+    needed = max(_LEAST_FREE_BYTES, trials * _BYTES_PER_TRIAL)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".check-", suffix=".tmp") as file:
+            file.write(b"\0" * 4096)
+            file.flush()
+            os.fsync(file.fileno())
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull(f"the disk of {folder} is full; free some space or choose another folder with --output") from None
+        raise StoreError(f"cannot write to {folder}: {error.strerror}; choose another folder with --output") from None
+    if free < needed:
+        raise StoreFull(
+            f"the disk of {folder} has {free / 1e6:.0f} MB left and the run may need {needed / 1e6:.0f} MB; "
+            "free some space or choose another folder with --output"
+        )
+
+
+@contextlib.contextmanager
+def owned(folder: Path) -> Iterator[None]:
+    """Hold the run for this process. The system lets go of the lock however the process ends."""
+    with (folder / _LOCK).open("a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise StoreError(f"cannot lock {folder}: {error.strerror}") from None
+            lock.seek(0)
+            owner = lock.read().strip() or "unknown"
+            raise StoreBusy(f"the run {folder.name} is owned by another process (pid {owner}); nothing was done") from None
+        lock.seek(0)
+        lock.truncate()
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def at_rest(folder: Path) -> bool:
+    """Whether the database is one plain file: nobody writes to it, and nobody was cut down while writing."""
+    return not any((folder / f"{DATABASE}-{kind}").exists() for kind in ("wal", "journal"))
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a process is at work on the run; looking never takes the lock, which might keep a run from starting."""
+    if not (folder / f"{DATABASE}-wal").exists() and not is_network_file_system(folder):
+        return False
+    try:
+        os.kill(int((folder / _LOCK).read_text(encoding="utf-8")), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def is_network_file_system(folder: Path) -> bool:
+    """Whether the folder lies on a network, where SQLite's shared memory does not work."""
+    try:
+        mounts = [line.split() for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return False  # The system does not tell.
+    points = [(mount[1].replace("\\040", " "), mount[2]) for mount in mounts if len(mount) > 2]
+    place = folder.resolve()
+    holding = [(point, kind) for point, kind in points if place.is_relative_to(point)]
+    return max(holding, key=lambda mount: len(mount[0]), default=("", ""))[1] in _NETWORK_SYSTEMS

@@ -1,0 +1,103 @@
+"""The shape of a run's database, as numbered steps. A step, once released, is never changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+from tiebreak.core.errors import StoreError
+
+APPLICATION_ID = 0x71EB4EA6
+"""Marks the file as ours, so that a foreign database is not taken for a run."""
+
+OLDEST = 10
+"""Stores below this version were made before contestants were stored; they are refused."""
+
+_SOURCES = ("run", "contestants", "samples", "trials", "ends", "work")
+_FORGETTING = "".join(
+    f"CREATE TRIGGER {table}_{act} AFTER {act} ON {table} BEGIN DELETE FROM figures; END;"
+    for table in _SOURCES
+    for act in ("insert", "update", "delete")
+)
+"""Whoever changes a run, by whatever program, makes what was worked out of it before be forgotten."""
+
+MIGRATIONS: tuple[str, ...] = (
+    f"""
+    CREATE TABLE run (info TEXT NOT NULL);
+    CREATE TABLE contestants (
+        contestant INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, model TEXT NOT NULL, provider TEXT NOT NULL,
+        agent TEXT NOT NULL, prompt TEXT NOT NULL, info TEXT NOT NULL
+    );
+    CREATE TABLE samples (
+        asked TEXT NOT NULL, sample TEXT NOT NULL, category TEXT NOT NULL, grouped TEXT NOT NULL,
+        prompt TEXT NOT NULL, target TEXT NOT NULL, choices TEXT NOT NULL, metadata TEXT NOT NULL
+    );
+    CREATE UNIQUE INDEX one_row_per_sample ON samples (asked);
+    -- Long texts come last: what stands behind them in a row is reached only by reading them.
+    CREATE TABLE trials (
+        number INTEGER PRIMARY KEY, id TEXT NOT NULL, contestant INTEGER NOT NULL, asked TEXT NOT NULL, sample TEXT NOT NULL,
+        category TEXT NOT NULL, repeat INTEGER NOT NULL, outcome TEXT NOT NULL, score REAL, failure_kind TEXT,
+        input_tokens INTEGER, cached_tokens INTEGER, output_tokens INTEGER, reasoning_tokens INTEGER, cost_usd REAL,
+        model_s REAL, first_token_s REAL, queue_s REAL, retry_s REAL, attempts INTEGER NOT NULL,
+        finished_at TEXT NOT NULL, cached INTEGER NOT NULL DEFAULT 0, superseded INTEGER NOT NULL DEFAULT 0,
+        answer TEXT, because TEXT, failure TEXT, scores TEXT, text TEXT, thinking TEXT
+    );
+    -- A failed trial that was asked again keeps its row, for what it cost; only one row counts as its result.
+    -- Who looks a trial up by its id says NOT superseded too. Who reads all of them says superseded = 0: SQLite would
+    -- else go by the index, that is from page to page at random.
+    CREATE UNIQUE INDEX one_result_per_trial ON trials (id) WHERE NOT superseded;
+    CREATE TABLE ends (
+        contestant INTEGER NOT NULL, state TEXT NOT NULL, message TEXT NOT NULL, seconds REAL NOT NULL, at TEXT NOT NULL
+    );
+    -- Of a coding task: what the attempt amounted to, and step by step what happened.
+    CREATE TABLE work (
+        id TEXT NOT NULL, finished_at TEXT NOT NULL, work TEXT NOT NULL, transcript TEXT NOT NULL, PRIMARY KEY (id, finished_at)
+    );
+    -- What reports worked out of all that, as JSON and by sample, in the order of their names; see store/reader.py.
+    CREATE TABLE figures (name TEXT PRIMARY KEY, made_with TEXT NOT NULL, data TEXT NOT NULL);
+    CREATE TABLE facts (
+        place INTEGER PRIMARY KEY, sample TEXT NOT NULL, category TEXT NOT NULL, trials TEXT NOT NULL, mean REAL NOT NULL,
+        spread REAL NOT NULL, slowest_s REAL NOT NULL, failed INTEGER NOT NULL, answered INTEGER NOT NULL, right INTEGER NOT NULL
+    );
+    {_FORGETTING}
+    """,
+)
+
+INDEXES = {
+    "one_result_per_trial": "trials (id) WHERE NOT superseded",
+    "one_row_per_sample": "samples (asked)",
+}
+"""What can be put off while a run is new. Their keys are digests: with many rows every one that comes in dirties
+a page of its own in each, which costs more than the row itself."""
+
+
+def put_off(connection: sqlite3.Connection, indexes: Iterable[str]) -> None:
+    """Go without some indexes until `complete`; for rows that cannot come twice."""
+    for name in indexes:
+        connection.execute(f"DROP INDEX {name}")
+
+
+def complete(connection: sqlite3.Connection) -> None:
+    """Make the indexes that were put off, also by a run that was cut down."""
+    for name, keys in INDEXES.items():
+        connection.execute(f"CREATE UNIQUE INDEX IF NOT EXISTS {name} ON {keys}")
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a database up to date; each step happens wholly or not at all."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version:
+        check_version(version)
+    done = max(0, version - OLDEST + 1)
+    for number, step in enumerate(MIGRATIONS[done:], start=OLDEST + done):
+        connection.executescript(
+            f"BEGIN; {step}; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number}; COMMIT;"
+        )
+
+
+def check_version(version: int) -> None:
+    """Refuse a store of a version this program cannot read."""
+    if version < OLDEST:
+        raise StoreError("the run was made by an earlier version of tiebreak, whose runs this one cannot read; run it again")
+    if version >= OLDEST + len(MIGRATIONS):
+        raise StoreError("the run was made by a newer version of tiebreak; update it to read the run")

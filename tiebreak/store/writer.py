@@ -1,0 +1,156 @@
+"""The one thread that writes. Results are gathered for a moment and committed together."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from queue import SimpleQueue
+from typing import Any
+
+from tiebreak.core.errors import StoreError, StoreFull
+from tiebreak.core.events import ContestantFinished, Event, TrialFinished
+from tiebreak.store.rows import (
+    INSERT_ENDS,
+    INSERT_SAMPLES,
+    INSERT_TRIALS,
+    INSERT_WORK,
+    Redact,
+    insert,
+    sample_row,
+    trial_row,
+    work_row,
+)
+
+_GATHER_S = 0.05
+_LARGEST_BATCH = 500
+_LARGEST_PENDING = 1000
+_SUPERSEDE = "UPDATE trials SET superseded = 1 WHERE id = ? AND NOT superseded AND outcome = 'failed'"
+
+
+@dataclass(slots=True)
+class Batch:
+    """Events to be committed together, and the rows they become.
+
+    The rows are made by the event loop: the thread then only waits for the disk, without the interpreter's lock.
+    """
+
+    events: list[Event]
+    rows: Mapping[str, list[tuple[Any, ...]]]
+    """By the statement that inserts them."""
+
+
+class Writer:
+    """Commits events in batches and hands each batch back once it is on disk."""
+
+    def __init__(self, connection: sqlite3.Connection, numbers: Mapping[str, int], redact: Redact, *, resumed: bool) -> None:
+        self._connection = connection
+        self._numbers = numbers
+        self._redact = redact
+        self._resumed = resumed
+        self._inbox: SimpleQueue[Batch | None] = SimpleQueue()
+        self._pending = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def committed(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+        """Yield each event on once it, and all before it, are on disk."""
+        outbox: asyncio.Queue[Batch | BaseException | None] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        thread = threading.Thread(target=self._write, args=(loop, outbox), name="store-writer", daemon=True)
+        thread.start()
+        pump = asyncio.create_task(self._pump(events))
+        try:
+            while (batch := await outbox.get()) is not None:
+                if isinstance(batch, BaseException):
+                    raise batch
+                self._count(-len(batch.events))
+                for event in batch.events:
+                    yield event
+            await pump
+        finally:
+            pump.cancel()
+            await asyncio.gather(pump, return_exceptions=True)
+            # The pump says so itself, unless it was ended before it began.
+            self._inbox.put(None)
+            await asyncio.to_thread(thread.join)
+
+    async def _pump(self, events: AsyncIterator[Event]) -> None:
+        """Gather events and pass them to the thread, a batch at a time."""
+        gathered: list[Event] = []
+        flusher = asyncio.create_task(self._flush_regularly(gathered))
+        try:
+            async for event in events:
+                gathered.append(event)
+                if len(gathered) >= _LARGEST_BATCH:
+                    self._flush(gathered)
+                if self._pending >= _LARGEST_PENDING:
+                    await self._room.wait()
+        finally:
+            flusher.cancel()
+            self._flush(gathered)
+            self._inbox.put(None)
+
+    async def _flush_regularly(self, gathered: list[Event]) -> None:
+        while True:
+            await asyncio.sleep(_GATHER_S)
+            self._flush(gathered)
+
+    def _flush(self, gathered: list[Event]) -> None:
+        if gathered:
+            self._count(len(gathered))
+            self._inbox.put(self._batch(gathered.copy()))
+            gathered.clear()
+
+    def _batch(self, events: list[Event]) -> Batch:
+        results = [event.result for event in events if isinstance(event, TrialFinished)]
+        numbered = [(result, self._numbers[result.trial.contestant.label]) for result in results]
+        rows: dict[str, list[tuple[Any, ...]]] = {
+            INSERT_SAMPLES: [sample_row(result) for result in results],
+            INSERT_TRIALS: [trial_row(result, number, self._redact) for result, number in numbered],
+            INSERT_WORK: [work_row(result, self._redact) for result in results if result.work is not None],
+            INSERT_ENDS: [self._end_row(event) for event in events if isinstance(event, ContestantFinished)],
+        }
+        return Batch(events, rows)
+
+    def _count(self, change: int) -> None:
+        """Keep count of what the disk has not taken yet; too much of it makes the pump wait."""
+        self._pending += change
+        (self._room.set if self._pending < _LARGEST_PENDING else self._room.clear)()
+
+    def _write(self, loop: asyncio.AbstractEventLoop, outbox: asyncio.Queue[Batch | BaseException | None]) -> None:
+        """The thread: commit, then report. After an error nothing more is written."""
+        report = loop.call_soon_threadsafe
+        while (batch := self._inbox.get()) is not None:
+            try:
+                self._commit(batch)
+            except Exception as error:
+                # Whatever it is, whoever waits for this batch must hear of it, or would wait for ever.
+                report(outbox.put_nowait, _explained(error))
+                break
+            report(outbox.put_nowait, batch)
+        report(outbox.put_nowait, None)
+
+    def _commit(self, batch: Batch) -> None:
+        if not any(batch.rows.values()):
+            return
+        with self._connection as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            if self._resumed:
+                connection.executemany(_SUPERSEDE, [row[:1] for row in batch.rows[INSERT_TRIALS]])
+            for statement, rows in batch.rows.items():
+                insert(connection, statement, rows)
+
+    def _end_row(self, end: ContestantFinished) -> tuple[int, str, str, float, str]:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return self._numbers[end.contestant], end.state.value, self._redact(end.message), end.seconds, now
+
+
+def _explained(error: Exception) -> StoreError:
+    """An error in writing, in words that say what to do."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+        return StoreFull("the disk is full: what was reported finished is kept; free some space and go on with --resume")
+    return StoreError(f"the results could not be written ({error}); what was reported finished is kept, --resume goes on")

@@ -1,0 +1,186 @@
+"""The viewer's pages: the runs, one run as it goes, its samples, and what happens, as it happens."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from tiebreak.core.errors import BenchmarkError
+from tiebreak.report.browse import FILTERS, SORTS
+from tiebreak.report.html import asset, render
+from tiebreak.store.folder import DATABASE, is_running
+from tiebreak.viewer.guard import Guard
+from tiebreak.viewer.run_view import RunView
+
+TEMPLATES = Path(__file__).parent / "templates"
+_LOOK_EVERY_S = 0.4
+_ALIVE_EVERY_S = 15.0
+_MOST_PER_PAGE = 100
+_ASSETS = {"page.css": "text/css", "page.js": "text/javascript", "live.js": "text/javascript"}
+
+
+class Viewer:
+    """The runs of a results folder, and perhaps one from elsewhere, as pages."""
+
+    def __init__(self, root: Path, run: Path | None = None, *, stream_s: float = 600.0) -> None:
+        self._root = root
+        self._extra = run
+        self._views: dict[Path, RunView] = {}
+        self._stream_s = stream_s
+        """How long a stream of events lasts before the page has to ask again."""
+        self.closing: Callable[[], bool] = lambda: False
+        """Whether the server is to end: streams end with it."""
+
+    def runs(self) -> dict[str, Path]:
+        """The folders of the runs by name, the newest first."""
+        found = [path.parent for path in self._root.glob(f"*/{DATABASE}") if path.stat().st_size]
+        extra = [] if self._extra is None else [self._extra]
+        found = sorted({*found, *extra}, key=lambda folder: (folder / DATABASE).stat().st_mtime_ns, reverse=True)
+        # Of two folders with one name the one that was asked for is meant.
+        return {folder.name: folder for folder in found} | {folder.name: folder for folder in extra}
+
+    def view(self, name: str) -> RunView | None:
+        """A run by its name."""
+        folder = self.runs().get(name)
+        return None if folder is None else self._views.setdefault(folder, RunView(folder))
+
+    # --- pages ---
+
+    async def index(self, request: Request) -> Response:
+        """The list of runs."""
+        return _html("runs.html", runs=await asyncio.to_thread(self._listed))
+
+    def _listed(self) -> list[dict[str, Any]]:
+        rows = []
+        for name in self.runs():
+            run = self.view(name)
+            assert run is not None
+            try:
+                rows.append(_line(name, run))
+            except BenchmarkError as error:
+                rows.append({"name": name, "problem": str(error)})
+        return rows
+
+    async def page(self, request: Request) -> Response:
+        """One run."""
+        run, name = self._asked(request), request.path_params["name"]
+        shown = await asyncio.to_thread(lambda: run.page.get(run.stamp()))
+        url = str(request.url_for("samples", name=name).path)
+        return _html("run.html", **shown, name=name, url=url, events=str(request.url_for("events", name=name).path))
+
+    async def overview(self, request: Request) -> Response:
+        """The part of a run's page that changes while it goes."""
+        run = self._asked(request)
+        return _html("part.html", **await asyncio.to_thread(lambda: run.page.get(run.stamp())))
+
+    async def samples(self, request: Request) -> Response:
+        """A page of samples, as data."""
+        run = self._asked(request)
+        asked = _asked_samples(dict(request.query_params))
+        if asked is None:
+            raise HTTPException(400, "Not a question for samples.")
+        found = await asyncio.to_thread(lambda: run.samples(**asked))
+        return Response(msgspec.json.encode(found), media_type="application/json")
+
+    async def events(self, request: Request) -> Response:
+        """How far the run is, told whenever it changes."""
+        run = self._asked(request)
+        return StreamingResponse(self._happening(run), media_type="text/event-stream")
+
+    async def asset(self, request: Request) -> Response:
+        """A script or a style of ours."""
+        name = request.path_params["name"]
+        if name not in _ASSETS:
+            raise HTTPException(404, "There is no such file.")
+        text = (TEMPLATES / name).read_text(encoding="utf-8") if name == "live.js" else asset(name)
+        return Response(text, media_type=_ASSETS[name])
+
+    async def no_picture(self, request: Request) -> Response:
+        """Browsers ask for one unasked."""
+        return Response(status_code=204)
+
+    def _asked(self, request: Request) -> RunView:
+        name = request.path_params["name"]
+        if (run := self.view(name)) is None:
+            raise HTTPException(404, f"There is no run {name}.")
+        return run
+
+    async def _happening(self, run: RunView) -> AsyncIterator[bytes]:
+        yield b"retry: 1000\n\n"
+        told, began, spoke = b"", time.monotonic(), time.monotonic()
+        while not self.closing() and time.monotonic() - began < self._stream_s:
+            try:
+                state = await asyncio.to_thread(lambda: run.state.get(run.stamp()))
+            except BenchmarkError as error:
+                yield b"event: problem\ndata: " + msgspec.json.encode(str(error)) + b"\n\n"
+                return
+            said = msgspec.json.encode(state)
+            now = time.monotonic()
+            if said != told:
+                yield b"event: progress\ndata: " + said + b"\n\n"
+                told, spoke = said, now
+            elif now - spoke > _ALIVE_EVERY_S:
+                yield b": still here\n\n"
+                spoke = now
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+
+def make_app(viewer: Viewer, *, port: int, token: str) -> Guard:
+    """The pages behind their guard."""
+    pages = Starlette(
+        routes=[
+            Route("/", viewer.index),
+            Route("/assets/{name}", viewer.asset),
+            Route("/favicon.ico", viewer.no_picture),
+            Route("/run/{name}", viewer.page, name="page"),
+            Route("/run/{name}/overview", viewer.overview),
+            Route("/run/{name}/samples", viewer.samples, name="samples"),
+            Route("/run/{name}/events", viewer.events, name="events"),
+        ],
+        exception_handlers={BenchmarkError: _explain},
+    )
+    return Guard(pages, port=port, token=token)
+
+
+async def _explain(request: Request, error: Exception) -> Response:
+    return PlainTextResponse(str(error), 503)
+
+
+def _line(name: str, run: RunView) -> dict[str, Any]:
+    info, done = run.ended()
+    planned = info.planned * len(info.contestants)
+    return {
+        "name": name,
+        "problem": "",
+        "dataset": info.protocol.dataset.removeprefix("tasks:").rpartition("/")[2] or info.protocol.dataset,
+        "contestants": ", ".join(contestant.label for contestant in info.contestants),
+        "at": f"{info.created_at:%Y-%m-%d %H:%M}",
+        "done": done,
+        "planned": planned,
+        "state": "running" if is_running(run.folder) else "finished" if done >= planned else "not finished",
+    }
+
+
+def _asked_samples(given: dict[str, str]) -> dict[str, Any] | None:
+    """The question in its parts; None where it is none."""
+    page, per_page = given.get("page", "0"), given.get("per_page", "25")
+    only, sort = given.get("only", ""), given.get("sort", "sample")
+    whole = page.isascii() and page.isdigit() and per_page.isascii() and per_page.isdigit() and len(page + per_page) < 12
+    if not whole or not 0 < int(per_page) <= _MOST_PER_PAGE or sort not in SORTS or (only and only not in FILTERS):
+        return None
+    q, category = given.get("q", "")[:200], given.get("category", "")
+    return {"q": q, "only": only, "category": category, "sort": sort, "page": int(page), "per_page": int(per_page)}
+
+
+def _html(template: str, **values: Any) -> Response:
+    return HTMLResponse(render(template, TEMPLATES, **values))
