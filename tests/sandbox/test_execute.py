@@ -16,7 +16,7 @@ import tiebreak
 from tiebreak.core.errors import FailureKind, SandboxError
 from tiebreak.core.task import Task, TaskLimits
 from tiebreak.core.work import Command, Isolation
-from tiebreak.sandbox import cgroups, scratch
+from tiebreak.sandbox import cgroups, command_line, scratch
 from tiebreak.sandbox.isolation import isolation_at
 from tiebreak.sandbox.workspace import Workspace
 
@@ -199,3 +199,29 @@ def wait_for(condition, most_s=20):
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+@pytest.mark.needs("bubblewrap")
+@pytest.mark.parametrize(("failures", "said"), [(1, ""), (2, ""), (9, "the disk is on fire")])
+async def test_a_sandbox_that_gives_up_before_the_command_began_is_started_again(tmp_path, monkeypatch, failures, said):
+    """Nothing of the command had run: a busy machine does not cost a trial. What goes on failing says why."""
+    real, starts, fake = command_line.bubblewrap(), tmp_path / "starts", tmp_path / "bwrap"
+    # It names the first process inside and ends without reading our word, which resets the connection.
+    fake.write_text(
+        f"""#!/bin/sh
+echo >> {starts}
+if [ $(wc -l < {starts}) -le {failures} ]; then
+    printf '{{"child-pid": %d}}' $$ >&0; sleep 0.1; echo the disk is on fire >&2; exit 1
+fi
+exec {real.path} "$@"
+"""
+    )
+    fake.chmod(0o755)
+    monkeypatch.setattr(command_line, "bubblewrap", lambda: command_line.Bubblewrap(str(fake), real.version))
+    async with Workspace.open(TASK, isolation=isolation_at("bubblewrap"), scratch=tmp_path) as workspace:
+        if said:
+            with pytest.raises(SandboxError, match=said):
+                await workspace.run(Command(argv=("echo", "hello")))
+        else:
+            assert (await workspace.run(Command(argv=("echo", "hello")))).output == "hello\n"
+    assert len(starts.read_text().splitlines()) == min(failures + 1, 3)

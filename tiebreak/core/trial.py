@@ -68,6 +68,8 @@ class Timing(Record, frozen=True, kw_only=True):
     first_token_s: float | None = None
     queue_s: float = 0.0
     retry_s: float = 0.0
+    in_flight: int | None = None
+    """The requests of this run that were with the model's server when this one was sent, itself included."""
 
 
 class Output(Record, frozen=True, kw_only=True):
@@ -94,11 +96,14 @@ class Score(Record, frozen=True, kw_only=True):
     because: str = ""
     usage: Usage | None = None
     """What the judging itself consumed, where a model judged."""
+    second: float | None = None
+    """What a second, independent rule says of the same answer; None where there is no such rule."""
 
     @classmethod
-    def of(cls, right: bool, *, answer: str | None, because: str = "") -> Score:
+    def of(cls, right: bool, *, answer: str | None, because: str = "", second: bool | None = None) -> Score:
         """A right-or-wrong score."""
-        return cls(value=1.0 if right else 0.0, answer=answer, because=because)
+        other = None if second is None else float(second)
+        return cls(value=1.0 if right else 0.0, answer=answer, because=because, second=other)
 
 
 class Failure(Record, frozen=True, kw_only=True):

@@ -161,7 +161,13 @@ async def _score(name: str, trial: Trial, output: Output, context: TrialContext,
 
 def _metered(output: Output, context: TrialContext) -> Output:
     meter = context.meter
-    timing = Timing(model_s=meter.model_s, first_token_s=meter.first_token_s, retry_s=meter.retry_s, queue_s=meter.queue_s)
+    timing = Timing(
+        model_s=meter.model_s,
+        first_token_s=meter.first_token_s,
+        queue_s=meter.queue_s,
+        retry_s=meter.retry_s,
+        in_flight=meter.in_flight or None,
+    )
     cached = context.cached and meter.attempts > 0
     return replace(output, usage=context.usage, timing=timing, attempts=meter.attempts, cached=cached)
 

@@ -31,6 +31,8 @@ class Meter:
     retry_s: float = 0.0
     first_token_s: float | None = None
     """Of the first answer that was streamed."""
+    in_flight: int = 0
+    """The most requests that were with the server when one of the calls was sent."""
     queue_s: float = 0.0
     """Waiting for a slot, a limit, the circuit or the budget."""
 
@@ -73,6 +75,7 @@ class Caller:
         """Call once there is room: in the budget, in the declared limits, in the account."""
         gate = self.gate
         ticket = gate.try_enter() or await self._queued(request, meter)
+        meter.in_flight = max(meter.in_flight, gate.account.in_flight)
         try:
             reply = await self.call(request, meter, listener)
         except ProviderError as error:

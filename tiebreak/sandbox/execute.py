@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import itertools
+import logging
 import os
 import re
 import resource
@@ -23,7 +24,10 @@ from tiebreak.sandbox.cgroups import Group
 from tiebreak.sandbox.command_line import Box, Descriptors, command_line, resource_limits
 from tiebreak.sandbox.tree import walk
 
+log = logging.getLogger(__name__)
+
 _START_S = 60.0
+_START_AGAIN_S = 0.2
 _END_S = 10.0
 _DISK_CHECK_S = 0.25
 """How often the disk is looked at while a command runs."""
@@ -32,11 +36,29 @@ _FREELY_READ = 16 << 20
 _PAUSE_S = 0.005
 """Between reads of an endless output: reading it all at full speed would take the other trials' processor."""
 _BEGUN = b"\x01"
+_STARTS = 3
+"""Setting a sandbox up can fail on a busy machine for no reason of the command's. It had not begun, so it may begin again."""
 _numbers = itertools.count()
+
+
+class _NotBegun(SandboxError):
+    """The sandbox was started and gave up before the command began."""
 
 
 async def execute(box: Box, command: Command) -> Finished:
     """Run a command. A SandboxError means that it was never begun, for a reason of ours."""
+    for start in range(1, _STARTS + 1):
+        try:
+            return await _execute_once(box, command)
+        except _NotBegun as error:
+            if start == _STARTS:
+                raise
+            log.warning("%s; starting it again", error)
+            await asyncio.sleep(_START_AGAIN_S * start)
+    raise AssertionError("unreachable")
+
+
+async def _execute_once(box: Box, command: Command) -> Finished:
     running = _Running(box, command)
     try:
         await running.start()
@@ -110,12 +132,13 @@ class _Running:
                         break
                     said += words
                     await self._handle_message(words, descriptors, here)
-        except TimeoutError:
+        except (TimeoutError, ConnectionResetError):
+            # Reset: the chain ended without reading our word. What it said on its outputs tells more.
             pass
         except OSError as error:
-            raise SandboxError(f"the sandbox could not be started: {error}") from error
+            raise _NotBegun(f"the sandbox could not be started: {error}") from error
         if _BEGUN not in said:
-            raise SandboxError(f"the sandbox could not be started: {await self._startup_error()}")
+            raise _NotBegun(f"the sandbox could not be started: {await self._startup_error()}")
 
     async def _handle_message(self, words: bytes, descriptors: list[int], here: socket.socket) -> None:
         """The sockets of the network inside, or the number of the first process inside, which waits for our word."""

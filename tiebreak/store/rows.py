@@ -15,10 +15,10 @@ _ENCODER = msgspec.json.Encoder()
 Redact = Callable[[str], str]
 
 TRIAL_COLUMNS = (
-    *("id", "contestant", "asked", "sample", "category", "repeat", "outcome", "score", "answer", "because"),
+    *("id", "contestant", "asked", "sample", "category", "repeat", "outcome", "score", "second", "answer", "because"),
     *("text", "thinking", "scores", "failure_kind", "failure"),
     *("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_usd"),
-    *("model_s", "first_token_s", "queue_s", "retry_s", "attempts", "finished_at", "cached"),
+    *("model_s", "first_token_s", "queue_s", "retry_s", "in_flight", "attempts", "finished_at", "cached"),
 )
 INSERT_TRIALS = f"INSERT OR IGNORE INTO trials ({', '.join(TRIAL_COLUMNS)}) VALUES "
 INSERT_SAMPLES = "INSERT OR IGNORE INTO samples VALUES "
@@ -35,10 +35,12 @@ def trial_row(result: TrialResult, contestant: int, redact: Redact) -> tuple[Any
     trial, output, failure, primary = result.trial, result.output, result.failure, result.primary
     sample = trial.sample
     head = (trial.id, contestant, trial.asked, _safe(sample.id), _safe(sample.category))
-    judged = (None, None, None) if primary is None else (primary.value, _optional(primary.answer, redact), _safe(primary.because))
+    judged: tuple[Any, ...] = (None, None, None, None)
+    if primary is not None:
+        judged = (primary.value, primary.second, _optional(primary.answer, redact), _safe(primary.because))
     if output is None:
         said: tuple[Any, ...] = (None, None)
-        spent: tuple[Any, ...] = (*_NO_USAGE, None, None, None, None, failure.attempts if failure else 0)
+        spent: tuple[Any, ...] = (*_NO_USAGE, None, None, None, None, None, failure.attempts if failure else 0)
     else:
         timing, usage = output.timing, output.usage
         text = _safe(redact(output.text)) if output.text or failure is None else None
@@ -46,7 +48,8 @@ def trial_row(result: TrialResult, contestant: int, redact: Redact) -> tuple[Any
         tokens = _NO_USAGE if usage is None else (
             usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cost_usd
         )  # fmt: skip
-        spent = (*tokens, timing.model_s, timing.first_token_s, timing.queue_s, timing.retry_s, output.attempts)
+        waits = (timing.model_s, timing.first_token_s, timing.queue_s, timing.retry_s, timing.in_flight)
+        spent = (*tokens, *waits, output.attempts)
     told = len(result.scores) > 1 or (primary is not None and primary.usage is not None)
     scores = _safe(redact(_ENCODER.encode(result.scores).decode())) if told else None
     failed = (None, None) if failure is None else (failure.kind.value, _safe(redact(failure.message)))

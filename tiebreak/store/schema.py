@@ -36,9 +36,9 @@ MIGRATIONS: tuple[str, ...] = (
     -- Long texts come last: what stands behind them in a row is reached only by reading them.
     CREATE TABLE trials (
         number INTEGER PRIMARY KEY, id TEXT NOT NULL, contestant INTEGER NOT NULL, asked TEXT NOT NULL, sample TEXT NOT NULL,
-        category TEXT NOT NULL, repeat INTEGER NOT NULL, outcome TEXT NOT NULL, score REAL, failure_kind TEXT,
+        category TEXT NOT NULL, repeat INTEGER NOT NULL, outcome TEXT NOT NULL, score REAL, second REAL, failure_kind TEXT,
         input_tokens INTEGER, cached_tokens INTEGER, output_tokens INTEGER, reasoning_tokens INTEGER, cost_usd REAL,
-        model_s REAL, first_token_s REAL, queue_s REAL, retry_s REAL, attempts INTEGER NOT NULL,
+        model_s REAL, first_token_s REAL, queue_s REAL, retry_s REAL, in_flight INTEGER, attempts INTEGER NOT NULL,
         finished_at TEXT NOT NULL, cached INTEGER NOT NULL DEFAULT 0, superseded INTEGER NOT NULL DEFAULT 0,
         answer TEXT, because TEXT, failure TEXT, scores TEXT, text TEXT, thinking TEXT
     );

@@ -159,21 +159,28 @@ class Store:
             kept = {**self._scores(trial), **scores}
             primary = next(iter(scores.values()))
             self._connection.execute(
-                f"UPDATE trials SET score = ?, answer = ?, because = ?, scores = ?, outcome = {_JUDGED_AS},"
+                f"UPDATE trials SET score = ?, second = ?, answer = ?, because = ?, scores = ?, outcome = {_JUDGED_AS},"
                 " failure_kind = NULL, failure = NULL WHERE id = ? AND NOT superseded",
-                (primary.value, safe(primary.answer), safe(primary.because), msgspec.json.encode(kept).decode(), trial.id),
+                (
+                    primary.value,
+                    primary.second,
+                    safe(primary.answer),
+                    safe(primary.because),
+                    msgspec.json.encode(kept).decode(),
+                    trial.id,
+                ),
             )
 
     def _scores(self, trial: Trial) -> dict[str, Score]:
         """The scores a trial has so far, by scorer."""
-        query = "SELECT scores, score, answer, because FROM trials WHERE id = ? AND NOT superseded"
-        kept, value, answer, because = self._connection.execute(query, (trial.id,)).fetchone()
+        query = "SELECT scores, score, second, answer, because FROM trials WHERE id = ? AND NOT superseded"
+        kept, value, second, answer, because = self._connection.execute(query, (trial.id,)).fetchone()
         if kept is not None:
             return msgspec.json.decode(kept, type=dict[str, Score])
         if value is None:
             return {}
         chosen = self.info.protocol.chosen_scorers or trial.sample.scorers
-        return {chosen[0]: Score(value=value, answer=answer, because=because or "")}
+        return {chosen[0]: Score(value=value, answer=answer, because=because or "", second=second)}
 
     def judged_by(self, scorers: tuple[str, ...]) -> None:
         """Note in the protocol by which scorers the results now stand."""
