@@ -346,7 +346,8 @@ async def test_fault_is_called_by_its_name_and_counted_right(bench: Bench, name:
     assert tried.made is expected(name, way), tried.result
     assert tried.attempts == tried.requests == (MAX_ATTEMPTS if is_retryable(name, way) else 1)
     if isinstance(tried.made, FailureKind):
-        assert tried.result.outcome is Outcome.FAILED
+        own_doing = tried.made is FailureKind.CONTEXT_LENGTH
+        assert tried.result.outcome is (Outcome.EXHAUSTED if own_doing else Outcome.FAILED)
         assert tried.result.scores == {}
         assert tried.result.failure is not None
         assert tried.result.failure.message

@@ -114,9 +114,9 @@ def summary_if_done(plan: Plan) -> Summary | None:
         summary = reader.figures("summary", Summary)
         if summary is None or continued(reader.info, describe(plan, SystemClock())) != reader.info:
             return None
-    standing = () if plan.spec.retry_failed else STANDING
+    again = plan.spec.retry_failed
     for c in summary.contestants:
-        results = c.answered + sum(c.failures.get(kind, 0) for kind in standing)
+        results = c.answered - c.exhausted if again else c.answered + sum(c.failures.get(kind, 0) for kind in STANDING)
         if results != plan.trials_per_contestant or c.state != ContestantState.FINISHED:
             return None
     return summary

@@ -253,7 +253,13 @@ def _work_table(summary: Summary, *, wide: bool) -> Table:
 def _facts(model: ContestantSummary, dataset: str) -> list[tuple[str, str]]:
     ref = model.model
     failures = ", ".join(f"{count} {kind}" for kind, count in model.failures.items())
-    outcomes = {"refused": model.refused, "empty": model.empty, "filtered": model.filtered, "cut off": model.cut_off}
+    outcomes = {
+        "refused": model.refused,
+        "empty": model.empty,
+        "filtered": model.filtered,
+        "cut off": model.cut_off,
+        "out of context": model.exhausted,
+    }
     silent = ", ".join(f"{count} {word}" for word, count in outcomes.items() if count)
     facts = [
         ("Model", ref.display_name or model.label),

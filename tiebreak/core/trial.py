@@ -57,6 +57,8 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     EMPTY = "empty"
     FILTERED = "filtered"
+    EXHAUSTED = "exhausted"
+    """The model's context was used up before it could answer."""
     FAILED = "failed"
     """Nobody answered: see the failure's kind for who is to blame."""
 

@@ -187,21 +187,14 @@ class WorkOutcome(StrEnum):
     TIMEOUT = "timeout"
     AGENT_ERROR = "agent_error"
     BUDGET = "budget"
+    """The model calls the task allows were used up."""
+    CONTEXT = "context"
+    """The model's context was used up."""
     PROVIDER_ERROR = "provider_error"
     VERIFIER_ERROR = "verifier_error"
     SANDBOX_ERROR = "sandbox_error"
     UNCHECKED = "unchecked"
     """The task has no check: what was done is kept, and nobody can say how good it is."""
-
-    @property
-    def scored(self) -> bool:
-        """Whether the outcome says something about the model."""
-        return self in _SCORED
-
-
-_SCORED = frozenset(
-    {WorkOutcome.PASSED, WorkOutcome.WRONG_RESULT, WorkOutcome.NO_CHANGE, WorkOutcome.QUESTION, WorkOutcome.TIMEOUT}
-)
 
 
 class Step(Record, frozen=True, kw_only=True):

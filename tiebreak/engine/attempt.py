@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from tiebreak.core.contestant import AgentRef
+from tiebreak.core.endings import FAILURES, Counts
 from tiebreak.core.errors import BenchmarkError, FailureKind, ProviderError, SandboxError, ScorerError
 from tiebreak.core.protocols import Agent, Scorer
 from tiebreak.core.redact import Redactor
@@ -175,12 +176,12 @@ def _metered(output: Output, context: TrialContext) -> Output:
 def _failed(
     trial: Trial, error: BenchmarkError, context: TrialContext, tools: Tools, *, kind: FailureKind | None = None
 ) -> TrialResult:
-    now = tools.caller.clock.now()
-    message = tools.redact(str(error))
-    failure = Failure(kind=kind or _kind_of(error), message=message, at=now, attempts=context.meter.attempts)
+    now, kind = tools.caller.clock.now(), kind or _kind_of(error)
+    failure = Failure(kind=kind, message=tools.redact(str(error)), at=now, attempts=context.meter.attempts)
+    outcome = Outcome.EXHAUSTED if FAILURES[kind] is Counts.WRONG else Outcome.FAILED
     # What the calls before the failing one consumed was consumed all the same.
-    output = _metered(Output(text="", outcome=Outcome.FAILED), context)
-    return TrialResult(trial=trial, outcome=Outcome.FAILED, output=output, failure=failure, finished_at=now)
+    output = _metered(Output(text="", outcome=outcome), context)
+    return TrialResult(trial=trial, outcome=outcome, output=output, failure=failure, finished_at=now)
 
 
 def _kind_of(error: BenchmarkError) -> FailureKind:

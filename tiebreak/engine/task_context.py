@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from tiebreak.core.clock import Clock
+from tiebreak.core.endings import WORK, Counts
 from tiebreak.core.errors import AgentError, BenchmarkError, FailureKind, OutOfCalls, ProviderError, SandboxError, UsageError
 from tiebreak.core.events import Event, TrialStep
 from tiebreak.core.message import Message, Reply, Tool
@@ -302,7 +303,7 @@ class TaskTrialContext(TrialContext):
         changes = await self._workspace.changes()
         verdict = None
         # A model that nobody could reach has done nothing that need be checked.
-        unreached = isinstance(error, (ProviderError, SandboxError)) and not changes.files
+        unreached = isinstance(error, (ProviderError, SandboxError)) and not _out_of_context(error) and not changes.files
         if self._task.check is not None and not unreached:
             verdict = await self.verify()
         return Work(
@@ -343,6 +344,10 @@ def _with_ends(trial: Trial) -> Trial:
     return structs.replace(trial, contestant=replace(trial.contestant, model=replace(model, settings=settings)))
 
 
+def _out_of_context(error: BenchmarkError | None) -> bool:
+    return isinstance(error, ProviderError) and error.kind is FailureKind.CONTEXT_LENGTH
+
+
 class _OutOfTime(BenchmarkError):
     """The agent's time was over."""
 
@@ -357,6 +362,7 @@ _ENDINGS: tuple[tuple[type[BenchmarkError], WorkOutcome], ...] = (
 _KINDS = {
     WorkOutcome.TIMEOUT: FailureKind.TIMEOUT,
     WorkOutcome.BUDGET: FailureKind.BUDGET,
+    WorkOutcome.CONTEXT: FailureKind.CONTEXT_LENGTH,
     WorkOutcome.AGENT_ERROR: FailureKind.AGENT,
     WorkOutcome.SANDBOX_ERROR: FailureKind.SANDBOX,
     WorkOutcome.VERIFIER_ERROR: FailureKind.VERIFIER,
@@ -367,6 +373,8 @@ _KINDS = {
 def _outcome(task: Task, error: BenchmarkError | None, verdict: Verdict | None, changes: Changes, *, asked: bool) -> WorkOutcome:
     if verdict is not None and verdict.passed:
         return WorkOutcome.PASSED
+    if _out_of_context(error):
+        return WorkOutcome.CONTEXT
     if error is not None:
         return next(outcome for kind, outcome in _ENDINGS if isinstance(error, kind))
     if task.check is None:
@@ -380,7 +388,7 @@ def _outcome(task: Task, error: BenchmarkError | None, verdict: Verdict | None, 
 
 def failure_of(work: Work, error: BenchmarkError | None) -> tuple[FailureKind, str] | None:
     """Why an attempt has no score; None when it has one."""
-    if work.outcome.scored and work.checked:
+    if work.checked and WORK[work.outcome] is not Counts.LEFT_OUT:
         return None
     if work.outcome is WorkOutcome.PROVIDER_ERROR and isinstance(error, ProviderError):
         return error.kind, str(error)

@@ -6,7 +6,7 @@ from tiebreak.core.errors import FailureKind
 from tiebreak.core.events import ContestantState
 from tiebreak.report.summary import ContestantSummary, Summary
 
-_OWN_DOING = frozenset({FailureKind.UNCHECKED, FailureKind.BUDGET})
+_OWN_DOING = frozenset({FailureKind.UNCHECKED})
 """Without a score, and yet nothing that could be done again: no reason to call a run partial."""
 
 

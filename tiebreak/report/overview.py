@@ -138,7 +138,13 @@ def _range(best: int, worst: int) -> str:
 
 def account(model: ContestantSummary) -> dict[str, Any]:
     """How a contestant's trials ended, down to the last."""
-    silent = {"refused": model.refused, "empty": model.empty, "filtered": model.filtered, "cut off": model.cut_off}
+    silent = {
+        "refused": model.refused,
+        "empty": model.empty,
+        "filtered": model.filtered,
+        "cut off": model.cut_off,
+        "out of context": model.exhausted,
+    }
     wrong = model.score_failures_wrong
     return {
         "label": model.label,

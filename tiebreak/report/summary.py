@@ -54,11 +54,12 @@ class ContestantSummary:
     right: int = 0
     wrong: int = 0
     no_answer: int = 0
-    """Refused, empty, filtered, cut off, or nothing in it that could be read as an answer. Counts as wrong."""
+    """Refused, empty, filtered, cut off, out of context, or nothing in it that could be read as an answer. Counts as wrong."""
     refused: int = 0
     empty: int = 0
     filtered: int = 0
     cut_off: int = 0
+    exhausted: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
     """Trials without a result, by kind. They are left out of the score."""
     score: float | None = None
@@ -303,7 +304,7 @@ def _figures(tally: Tally | None, numbers: SampleNumbers, repeats: int) -> dict[
         "right": tally.right,
         "wrong": tally.wrong,
         "no_answer": tally.no_answer,
-        **{name: tally.outcomes[name] for name in ("refused", "empty", "filtered", "cut_off")},
+        **{name: tally.outcomes[name] for name in ("refused", "empty", "filtered", "cut_off", "exhausted")},
         "failures": dict(sorted(tally.failures.items())),
         "score": found.mean if found.n else None,
         "low": found.low,

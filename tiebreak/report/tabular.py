@@ -174,7 +174,20 @@ def _contestant_data(summary: ContestantSummary) -> dict[str, Any]:
 
 
 _FIGURES = (
-    *("state", "message", "planned", "right", "wrong", "no_answer", "refused", "empty", "filtered", "cut_off", "not_asked"),
+    *(
+        "state",
+        "message",
+        "planned",
+        "right",
+        "wrong",
+        "no_answer",
+        "refused",
+        "empty",
+        "filtered",
+        "cut_off",
+        "exhausted",
+        "not_asked",
+    ),
     *("score", "interval_method", "samples", "score_failures_wrong", "common_score", "tier", "ranks", "pass_at", "pass_all"),
     *("seconds", "model_seconds", "input_tokens", "output_tokens", "cost_usd", "known_cost_usd", "cost_per_trial"),
 )

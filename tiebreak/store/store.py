@@ -215,7 +215,7 @@ def _usage(sent: float, cached: float, made: float, cost: float | None = None) -
 
 def _kept(retry_failed: bool) -> str:
     """Which results stand: what was answered, and unless asked otherwise what was refused as a request."""
-    return "(outcome <> 'failed')" if retry_failed else f"(outcome <> 'failed' OR failure_kind IN {STANDING})"
+    return "(outcome NOT IN ('failed', 'exhausted'))" if retry_failed else f"(outcome <> 'failed' OR failure_kind IN {STANDING})"
 
 
 def read_info(connection: sqlite3.Connection) -> RunInfo:

@@ -28,7 +28,7 @@ from tiebreak.store.rows import (
 _GATHER_S = 0.05
 _LARGEST_BATCH = 500
 _LARGEST_PENDING = 1000
-_SUPERSEDE = "UPDATE trials SET superseded = 1 WHERE id = ? AND NOT superseded AND outcome = 'failed'"
+_SUPERSEDE = "UPDATE trials SET superseded = 1 WHERE id = ? AND NOT superseded AND outcome IN ('failed', 'exhausted')"
 
 
 @dataclass(slots=True)
