@@ -52,6 +52,7 @@ class _Price(Record, frozen=True, kw_only=True):
     input: _Dollars
     output: _Dollars
     cached: _Dollars | None = None
+    cache_write: _Dollars | None = None
 
 
 class _Limits(Record, frozen=True, kw_only=True):
@@ -289,7 +290,6 @@ def _ref(entry: _Model, place: str) -> ModelRef:
     if not is_known("providers", entry.provider):
         hint = did_you_mean(entry.provider, names("providers"))
         raise ConfigError(f"{place}: models.provider: there is no provider {entry.provider!r}{hint}")
-    price = entry.price
     url, name = _expanded(entry.base_url, place), entry.model or entry.name
     is_compatible = entry.provider == "openai-api"
     base = (
@@ -303,10 +303,14 @@ def _ref(entry: _Model, place: str) -> ModelRef:
         base_url=url or base.base_url,
         key_variable=_variable(entry.api_key, place) or base.key_variable,
         context_window=entry.context_window,
-        price=Price(input_usd=price.input, output_usd=price.output, cached_usd=price.cached) if price else None,
+        price=_price(entry.price) if entry.price else None,
         limits=Limits(rpm=entry.limits.rpm, tpm=entry.limits.tpm),
         categories=entry.categories,
     )
+
+
+def _price(price: _Price) -> Price:
+    return Price(input_usd=price.input, output_usd=price.output, cached_usd=price.cached, cache_write_usd=price.cache_write)
 
 
 def _variable(api_key: str, place: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tiebreak.core.model import ModelRef, Price
 
@@ -10,8 +11,6 @@ _PROVIDERS = {"openai": "openai", "openai-responses": "openai", "anthropic": "an
 """Our providers with a price list, by the name it has there."""
 _CHARGED_APART = "deep-research"
 """Models of this kind search as they see fit, and each search is charged on top of the tokens."""
-_SAMPLE_TOKENS = 1000
-"""Few enough for the first tier of prices that grow with the length of the prompt."""
 
 
 def with_price(model: ModelRef) -> ModelRef:
@@ -30,15 +29,31 @@ def _listed(provider: str, name: str) -> Price | None:
     # Takes a third of a second to import: paid only by those who have something to pay.
     from genai_prices import Usage, calc_price
 
-    def dollars_per_million(usage: Usage) -> float:
-        price = calc_price(usage, model_ref=name, provider_id=_PROVIDERS[provider])
-        return float(price.total_price) * 1_000_000 / _SAMPLE_TOKENS
-
     try:
-        return Price(
-            input_usd=dollars_per_million(Usage(input_tokens=_SAMPLE_TOKENS)),
-            output_usd=dollars_per_million(Usage(output_tokens=_SAMPLE_TOKENS)),
-            cached_usd=dollars_per_million(Usage(input_tokens=_SAMPLE_TOKENS, cache_read_tokens=_SAMPLE_TOKENS)),
-        )
+        listed = calc_price(Usage(input_tokens=0), model_ref=name, provider_id=_PROVIDERS[provider]).model_price
     except LookupError:
         return None
+    if getattr(listed, "input_mtok", None) is None:
+        return None
+    starts = sorted({tier.start for price in vars(listed).values() for tier in getattr(price, "tiers", ())})
+    longer = tuple((start, _price(listed, start + 1)) for start in starts)
+    return replace(_price(listed, 0), longer=longer)
+
+
+def _price(listed: Any, input_tokens: int) -> Price:
+    """The list's price for a request of this length."""
+
+    def dollars(name: str) -> float | None:
+        price = getattr(listed, name, None)
+        if price is None:
+            return None
+        passed = [tier.price for tier in getattr(price, "tiers", ()) if input_tokens > tier.start]
+        return float(passed[-1] if passed else getattr(price, "base", price))
+
+    return Price(
+        input_usd=dollars("input_mtok") or 0.0,
+        output_usd=dollars("output_mtok") or 0.0,
+        cached_usd=dollars("cache_read_mtok"),
+        cache_write_usd=dollars("cache_write_mtok"),
+        long_cache_write_usd=dollars("cache_write_1h_mtok"),
+    )

@@ -9,7 +9,6 @@ from support.agent_model import DONE, KEY, USAGE, AgentModel
 from support.gateways import OWN, PROVIDERS
 from support.specs import assignment, spec_of, trial_of
 
-from tiebreak.core.errors import FailureKind
 from tiebreak.core.events import ContestantFinished, ContestantState, TrialFinished
 from tiebreak.core.message import user
 from tiebreak.core.model import ModelRef

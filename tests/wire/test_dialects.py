@@ -119,7 +119,7 @@ def test_messages_are_decoded():
         )
     )
     assert (reply.text, reply.thinking, reply.finish, reply.model) == ("Hi", "hm", Finish.LENGTH, "m-1")
-    assert reply.usage == Usage(input_tokens=7, cached_tokens=4, output_tokens=5)
+    assert reply.usage == Usage(input_tokens=7, cached_tokens=4, cache_write_tokens=2, output_tokens=5)
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,11 @@ class Usage(Record, frozen=True, kw_only=True):
     input_tokens: int = 0
     """Everything sent, cached tokens included."""
     cached_tokens: int = 0
+    """Of those, read from the provider's cache."""
+    cache_write_tokens: int = 0
+    """Of those, written to the provider's cache."""
+    long_cache_write_tokens: int = 0
+    """Of the written ones, those kept for an hour."""
     output_tokens: int = 0
     """Everything generated, reasoning included."""
     reasoning_tokens: int = 0
@@ -134,6 +139,8 @@ class Usage(Record, frozen=True, kw_only=True):
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            long_cache_write_tokens=self.long_cache_write_tokens + other.long_cache_write_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cost_usd=sum(known) if len(known) == 2 else None,

@@ -20,6 +20,18 @@ class Price:
     input_usd: float
     output_usd: float
     cached_usd: float | None = None
+    """Read from the provider's cache; None: as other input."""
+    cache_write_usd: float | None = None
+    """Written to the provider's cache for some minutes; None: as other input."""
+    long_cache_write_usd: float | None = None
+    """Written to it for an hour; None: as for some minutes."""
+    longer: tuple[tuple[int, Price], ...] = ()
+    """Prices of longer requests: with more input tokens than the number, everything costs the price beside it."""
+
+    def at(self, input_tokens: int) -> Price:
+        """The price of a request of this length."""
+        fitting = [price for tokens, price in self.longer if input_tokens > tokens]
+        return fitting[-1] if fitting else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

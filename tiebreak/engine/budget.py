@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tiebreak.core.errors import UsageError
 from tiebreak.core.events import ContestantState
 from tiebreak.core.message import TextPart, Usage
-from tiebreak.core.model import ModelRef, Price, Request
+from tiebreak.core.model import ModelRef, Request
 from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
 
 LONGEST_ANSWER_TOKENS = 4096
@@ -46,10 +46,17 @@ def cost_of(usage: Usage, model: ModelRef) -> float | None:
     """Dollars a usage costs: as the provider says, else by the model's price; None for local models or no price."""
     if usage.cost_usd is not None or model.local or model.price is None:
         return usage.cost_usd
-    price: Price = model.price
-    cached = usage.cached_tokens if price.cached_usd is not None else 0
-    cost = (usage.input_tokens - cached) * price.input_usd + usage.output_tokens * price.output_usd
-    return (cost + cached * (price.cached_usd or 0.0)) / _MILLION
+    price = model.price.at(usage.input_tokens)
+    read, written = _or(price.cached_usd, price.input_usd), _or(price.cache_write_usd, price.input_usd)
+    long = usage.long_cache_write_tokens
+    plain = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
+    cost = plain * price.input_usd + usage.output_tokens * price.output_usd + usage.cached_tokens * read
+    cost += (usage.cache_write_tokens - long) * written + long * _or(price.long_cache_write_usd, written)
+    return cost / _MILLION
+
+
+def _or(price: float | None, other: float) -> float:
+    return other if price is None else price
 
 
 def characters(request: Request) -> int:

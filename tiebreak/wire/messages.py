@@ -84,10 +84,15 @@ class _Details(msgspec.Struct, gc=False):
     thinking_tokens: int | None = None
 
 
+class _CacheWrites(msgspec.Struct, gc=False):
+    ephemeral_1h_input_tokens: int | None = None
+
+
 class _Usage(msgspec.Struct, gc=False):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
+    cache_creation: _CacheWrites | None = None
     cache_read_input_tokens: int | None = None
     output_tokens_details: _Details | None = None
 
@@ -398,12 +403,14 @@ def _reply_blocks(reply: Reply) -> list[dict[str, Any]]:
 
 
 def _usage(usage: _Usage) -> Usage | None:
-    cached = usage.cache_read_input_tokens or 0
-    details = usage.output_tokens_details
+    cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    details, writes = usage.output_tokens_details, usage.cache_creation
     return usage_of(
         # Anthropic counts cached tokens apart from input_tokens; we count everything sent.
-        input_tokens=(usage.input_tokens or 0) + cached + (usage.cache_creation_input_tokens or 0),
+        input_tokens=(usage.input_tokens or 0) + cached + written,
         cached_tokens=cached,
+        cache_write_tokens=written,
+        long_cache_write_tokens=writes.ephemeral_1h_input_tokens if writes else 0,
         output_tokens=usage.output_tokens,
         reasoning_tokens=details.thinking_tokens if details else 0,
     )
@@ -411,8 +418,8 @@ def _usage(usage: _Usage) -> Usage | None:
 
 def _encode_usage(usage: Usage) -> dict[str, Any]:
     return {
-        "input_tokens": usage.input_tokens - usage.cached_tokens,
-        "cache_creation_input_tokens": 0,
+        "input_tokens": usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
         "cache_read_input_tokens": usage.cached_tokens,
         "output_tokens": usage.output_tokens,
         "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},

@@ -101,13 +101,27 @@ def parse_leniently(decoder: msgspec.json.Decoder[T], data: bytes, what: str, er
 
 
 def usage_of(
-    *, input_tokens: int | None, output_tokens: int | None, cached_tokens: int | None = 0, reasoning_tokens: int | None = 0
+    *,
+    input_tokens: int | None,
+    output_tokens: int | None,
+    cached_tokens: int | None = 0,
+    reasoning_tokens: int | None = 0,
+    cache_write_tokens: int = 0,
+    long_cache_write_tokens: int | None = 0,
 ) -> Usage | None:
     """What a server says a call consumed, or None: counts that cannot be are no counts, and nobody is billed by them."""
     counts = (input_tokens or 0, cached_tokens or 0, output_tokens or 0, reasoning_tokens or 0)
-    if min(counts) < 0 or max(counts) > _MOST_TOKENS:
+    writes = (cache_write_tokens, long_cache_write_tokens or 0)
+    if min(counts) < 0 or max(counts) > _MOST_TOKENS or not 0 <= writes[1] <= writes[0]:
         return None
-    return Usage(input_tokens=counts[0], cached_tokens=counts[1], output_tokens=counts[2], reasoning_tokens=counts[3])
+    return Usage(
+        input_tokens=counts[0],
+        cached_tokens=counts[1],
+        cache_write_tokens=writes[0],
+        long_cache_write_tokens=writes[1],
+        output_tokens=counts[2],
+        reasoning_tokens=counts[3],
+    )
 
 
 class ReplyBuilder:
