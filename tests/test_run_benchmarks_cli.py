@@ -587,6 +587,24 @@ def test_expensive_run_needs_consent(tmp_path: Path, server: FakeServer) -> None
     assert len(server.ledger) == 20
 
 
+def test_a_limit_that_the_provider_demands_is_the_models_own(tmp_path: Path) -> None:
+    """Two models that are both right in 5,000 tokens: neither is stopped sooner than it need be, and the limit is told."""
+    (tmp_path / "q.jsonl").write_text('{"question": "Capital of France?", "answer": "Paris"}\n')
+    with FakeServer(lambda prompt: "Paris", answer_tokens=5000) as server:
+        line = "--models openai/gpt-x,anthropic/claude-sonnet-4-5 --dataset q.jsonl --output r"
+        done = run(*line.split(), cwd=tmp_path, **server.environment())
+        limits = {asked.dialect: asked.body.get("max_tokens") for asked in server.ledger}
+
+    assert limits == {"chat": None, "messages": 64_000}
+    assert "max_tokens=64000 as its provider requires" in done.stdout
+    assert "different settings" not in done.stdout
+    report = json.loads((tmp_path / "r" / "comparison_report.json").read_text())
+    assert {c["label"]: (c["score"], c["settings"]) for c in report["contestants"]} == {
+        "openai/gpt-x": (1.0, {}),
+        "anthropic/claude-sonnet-4-5": (1.0, {"max_tokens": 64_000}),
+    }
+
+
 def test_cost_is_shown_where_the_price_is_known(tmp_path: Path, server: FakeServer) -> None:
     price = "{input: 150, output: 600, cached: 75}"
     (tmp_path / "models_config.yaml").write_text(f"models:\n  - {{name: priced, provider: openai, price: {price}}}\n")

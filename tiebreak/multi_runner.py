@@ -480,7 +480,7 @@ class MultiModelBenchmarkRunner:
             "failed_evaluations": summary.wrong + summary.no_answer + summary.failed,
             "overall_score": summary.score or 0.0,
             "evaluations": rows,
-            "model_config": {"provider": model.provider, "name": model.name, "settings": dict(model.settings)},
+            "model_config": {"provider": model.provider, "name": model.name, "settings": dict(model.sent)},
             **self._ending_fields(summary, end),
         }
 

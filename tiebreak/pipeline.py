@@ -157,7 +157,7 @@ def spent_before(plan: Plan, store: Store) -> Amount:
         if (own := used.get(contestant.label)) is not None:
             model = contestant.model
             spent += Amount.of(own.priced, model) + Amount.of(own.unpriced, model)
-            spent += Amount.of(worst_usage(own.unknown_characters, model, own.unknown_attempts), model)
+            spent += Amount.of(worst_usage(own.unknown_characters, model.sent, own.unknown_attempts), model)
     return spent
 
 

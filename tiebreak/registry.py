@@ -207,7 +207,7 @@ def _declared(found: type, protocol: type, methods: tuple[str, ...] = ()) -> typ
 def provider_class(name: str) -> type[Provider]:
     """The class that serves a provider's models."""
     found = plugin("providers", name)
-    return cast("type[Provider]", _declared(found, Provider, ("dialects", "likelihood")))
+    return cast("type[Provider]", _declared(found, Provider, ("dialects", "likelihood", "required_settings")))
 
 
 def agent_ref(typed: str) -> AgentRef:
@@ -386,6 +386,7 @@ def make_ref(provider: str, name: str, base_url: str = "") -> ModelRef:
         provider=_door(provider, name, base_url),
         name=name,
         label=f"{provider}/{name}",
+        required=served_by.required_settings(name),
         base_url=base_url,
         key_variable=next((v for v in served_by.key_variables if os.environ.get(v)), next(iter(served_by.key_variables), "")),
         local=served_by.local,

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,11 +16,16 @@ from tiebreak.engine.budget import Amount, Budget, Purse, characters, cost_of, r
 from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
 
 PRICED = ModelRef(provider="openai", name="m", label="m", price=Price(input_usd=1.0, output_usd=4.0, cached_usd=0.1))
+LIMITED = replace(PRICED, settings={"max_tokens": 4096})
 USAGE = Usage(input_tokens=1000, cached_tokens=500, output_tokens=100)
 
 
 def budget_of(*, usd=None, tokens=None, spent=None):
     return Budget(max_cost_usd=usd, max_tokens=tokens, spent=spent or Amount(), stop=Stop())
+
+
+def asking(letters, **settings):
+    return Request(model="m", messages=(user("x" * letters),), settings=settings)
 
 
 def quiet(*_):
@@ -48,7 +54,8 @@ def test_the_worst_case_counts_everything_that_is_sent():
     parts = (TextPart("four"), ImagePart(media_type="image/png", url="x"))
     request = Request(model="m", messages=(user("word"), Message(role="user", parts=parts)))
     assert characters(request) == 4 + 4 + 6000
-    assert worst_usage(300, PRICED) == Usage(input_tokens=150, output_tokens=4096)
+    assert worst_usage(300, {}) == Usage(input_tokens=150, output_tokens=4096)
+    assert worst_usage(300, {"max_tokens": 9}, attempts=2) == Usage(input_tokens=200, output_tokens=18)
 
 
 def test_a_cap_on_cost_needs_every_hosted_price():
@@ -72,10 +79,10 @@ async def test_no_interleaving_passes_the_cap(seed):
         assert budget.reserved.nano_usd >= 0
 
     async def caller():
-        purse = Purse(budget=budget, model=PRICED)
+        purse = Purse(budget=budget, model=LIMITED)
         try:
             for _ in range(20):
-                reserved = await purse.reserve(chance.randint(0, 3000), quiet)
+                reserved = await purse.reserve(asking(chance.randint(0, 3000)), quiet)
                 check()
                 for _ in range(chance.randint(0, 3)):
                     await asyncio.sleep(0)
@@ -135,3 +142,36 @@ async def test_a_stop_ends_the_waiting():
     budget.settle(first, Amount(tokens=80))
     with pytest.raises(Interrupted):
         await second
+
+
+async def test_a_request_is_reserved_by_its_own_limit():
+    """An agent may ask for more than the model's usual answer."""
+    purse = Purse(budget=budget_of(tokens=50_000), model=PRICED)
+    assert (await purse.reserve(asking(300), quiet)).tokens == 150 + 4096
+    assert (await purse.reserve(asking(300, max_tokens=32_000), quiet)).tokens == 150 + 32_000
+
+
+async def test_the_cap_is_passed_by_one_request_at_most_where_nobody_limited_answers():
+    """A model whose longest answer alone would cost more than the cap is asked one thing at a time."""
+    budget = budget_of(usd=0.30)
+    purse, most_at_once, asked = Purse(budget=budget, model=replace(PRICED, required={"max_tokens": 64_000})), 0, 0
+
+    async def caller():
+        nonlocal most_at_once, asked
+        while True:
+            reserved = await purse.reserve(asking(300), quiet)
+            most_at_once, asked = max(most_at_once, budget.in_flight), asked + 1
+            await asyncio.sleep(0)
+            purse.settle(reserved, Usage(input_tokens=100, output_tokens=5_000))
+
+    ended = await asyncio.gather(*(caller() for _ in range(5)), return_exceptions=True)
+    cost = budget.spent.nano_usd / 1e9
+    assert all(isinstance(over, ContestantOver) and "--max-tokens" in str(over) for over in ended)
+    assert (most_at_once, asked) == (1, 13)
+    assert 0.24 < cost <= 0.30 + 0.0201
+
+
+async def test_a_limit_of_the_users_keeps_the_cap_exactly():
+    purse = Purse(budget=budget_of(usd=0.01), model=replace(PRICED, settings={"max_tokens": 4096}))
+    with pytest.raises(ContestantOver, match="--max-tokens limits what an answer may cost"):
+        await purse.reserve(asking(300), quiet)

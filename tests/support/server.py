@@ -49,12 +49,14 @@ class FakeServer:
         answer: Callable[[str], str] = letter_of,
         *,
         latency_s: float = 0.0,
+        answer_tokens: int = 3,
         fault: Callable[[Asked, int], Fault | None] = lambda asked, number: None,
         preflight_fault: Callable[[Asked], Fault | None] = lambda asked: None,
         ollama_models: tuple[str, ...] = ("llama3:latest", "qwen2.5-coder:7b", "nomic-embed-text:latest"),
     ) -> None:
         self.answer = answer
         self.latency_s = latency_s
+        self.answer_tokens = answer_tokens
         self.fault = fault
         self.ollama_models = ollama_models
         self.preflight_fault = preflight_fault
@@ -132,14 +134,22 @@ class FakeServer:
             return web.Response(status=fault.status, text=fault.body, headers=fault.headers)
         return web.json_response(reply(self.answer(asked.prompt)))
 
+    def _limited(self, text: str, most_tokens: int | None) -> tuple[str, int, bool]:
+        """The answer as far as the request's limit lets it come: it is said at the very end."""
+        if most_tokens is None or most_tokens >= self.answer_tokens or text == "ready":
+            return text, self.answer_tokens, True
+        return "Let me think.", most_tokens, False
+
     async def _chat(self, request: web.Request) -> web.Response:
         body = await request.json()
         asked = Asked("chat", body["model"], body["messages"][-1]["content"], body, dict(request.headers))
 
         def reply(text: str) -> dict[str, Any]:
-            message = {"role": "assistant", "content": text}
-            usage = {"prompt_tokens": 11, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
-            return {"model": body["model"], "choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
+            said, made, whole = self._limited(text, body.get("max_tokens") or body.get("max_completion_tokens"))
+            message = {"role": "assistant", "content": said}
+            usage = {"prompt_tokens": 11, "completion_tokens": made, "prompt_tokens_details": {"cached_tokens": 2}}
+            choice = {"message": message, "finish_reason": "stop" if whole else "length"}
+            return {"model": body["model"], "choices": [choice], "usage": usage}
 
         return await self._answered(asked, reply)
 
@@ -159,9 +169,14 @@ class FakeServer:
         asked = Asked("messages", body["model"], body["messages"][-1]["content"], body, dict(request.headers))
 
         def reply(text: str) -> dict[str, Any]:
-            content = [{"type": "text", "text": text}]
-            usage = {"input_tokens": 11, "output_tokens": 3}
-            return {"model": body["model"], "content": content, "stop_reason": "end_turn", "usage": usage}
+            said, made, whole = self._limited(text, body["max_tokens"])
+            content, stop = [{"type": "text", "text": said}], "end_turn" if whole else "max_tokens"
+            return {
+                "model": body["model"],
+                "content": content,
+                "stop_reason": stop,
+                "usage": {"input_tokens": 11, "output_tokens": made},
+            }
 
         return await self._answered(asked, reply)
 

@@ -12,7 +12,6 @@ import click
 
 from tiebreak.core.model import ModelRef
 from tiebreak.core.trial import Outcome, TrialResult
-from tiebreak.registry import is_known, provider_class
 from tiebreak.report.caveats import caveats
 from tiebreak.report.factors import Factor
 from tiebreak.report.samples import WrongSample
@@ -176,9 +175,7 @@ def described(ref: ModelRef) -> str:
     words = [ref.provider if ref.spelled_out == ref.label.partition("@")[0] else ref.spelled_out]
     if ref.settings:
         words.append("with " + ", ".join(f"{key}={value}" for key, value in ref.settings.items()))
-    # A model of an imported run may be of a provider nobody has here.
-    implied = provider_class(ref.provider).implied if is_known("providers", ref.provider) else {}
-    words += [f"{key}={value} by default" for key, value in implied.items() if key not in ref.settings]
+    words += [f"{key}={value} as its provider requires" for key, value in ref.required.items() if key not in ref.settings]
     if ref.base_url:
         words.append(f"at {ref.base_url}")
     if not ref.verified:

@@ -129,24 +129,26 @@ def _folder_for(flags: Flags) -> Path:
 
 def _may_spend(plan: Plan, flags: Flags, console: Console) -> bool:
     """Say what the run will cost; above a dollar, only with the user's consent."""
-    pace = plan.spec.pace
-    capped = flags.yes or pace.max_cost_usd is not None
-    if pace.replay_dir:
-        return True
-    if plan.tasks:
-        _note_unknown_cost(plan, flags, console)
-        return True
-    expected = estimate(plan)
-    if not (expected.dollars or expected.unknown):
-        return True
-    if expected.dollars and not flags.quiet:
-        console.line(f"Expected cost: about ${expected.total_usd:.2f}{_parts(expected)}")
-    if expected.total_usd <= _ASK_ABOVE_USD or capped:
+    capped = flags.yes or plan.spec.pace.max_cost_usd is not None
+    if _say_cost(plan, flags, console) <= _ASK_ABOVE_USD or capped:
         return True
     if sys.stdin.isatty() and console.is_terminal:
         return click.confirm("Go on?")
     console.line("Nothing was asked: above $1, say --yes, or set a limit with --max-cost.", style="bold")
     return False
+
+
+def _say_cost(plan: Plan, flags: Flags, console: Console) -> float:
+    """Say what the run will cost, as far as that can be told; the likely dollars."""
+    if plan.spec.pace.replay_dir:
+        return 0.0
+    if plan.tasks:
+        _note_unknown_cost(plan, flags, console)
+        return 0.0
+    expected = estimate(plan)
+    if expected.dollars and not flags.quiet:
+        console.line(expected_cost(expected))
+    return expected.total.likely
 
 
 def _note_unknown_cost(plan: Plan, flags: Flags, console: Console) -> None:
@@ -162,10 +164,21 @@ def _note_unknown_cost(plan: Plan, flags: Flags, console: Console) -> None:
         )
 
 
-def _parts(expected: Estimate) -> str:
-    known = [f"{label} ${dollars:.2f}" for label, dollars in expected.dollars.items()]
+def expected_cost(expected: Estimate) -> str:
+    """What a run will cost, in words: how long answers are is known only once there are some."""
+    total = expected.total
+    known = [f"{label} {in_dollars(dollars.likely)}" for label, dollars in expected.dollars.items()]
     parts = (known if len(known) > 1 else []) + [f"{label} unknown" for label in expected.unknown]
-    return f" ({', '.join(parts)})" if parts else ""
+    shares = f" ({', '.join(parts)})" if parts else ""
+    ends = f"between {in_dollars(total.low)} and {in_dollars(total.high)}"
+    return f"Expected cost: about {in_dollars(total.likely)}, {ends} by the length of the answers{shares}"
+
+
+def in_dollars(amount: float) -> str:
+    """An amount with two digits that mean something."""
+    if amount >= 1:
+        return f"${amount:,.2f}"
+    return f"${amount:.2g}" if amount >= 0.001 else "less than $0.001"
 
 
 def _note_findings(plan: Plan, flags: Flags, console: Console) -> None:
@@ -211,6 +224,7 @@ def _show_plan(plan: Plan, flags: Flags, console: Console) -> int:
     words = ("task", "attempt") if plan.tasks == samples else ("sample", "trial")
     parts = (counted(len(spec.contestants), noun), counted(samples, words[0]), counted(spec.protocol.repeats, "repeat"))
     console.line(f"{' × '.join(parts)} = {counted(total, words[1])}")
+    _say_cost(plan, flags, console)
     if plan.tasks:
         console.table(("Task", "Title", "Files", "Check"), [_task_row(s) for s in plan.samples if s.task is not None])
     if plan.tasks < samples:

@@ -66,6 +66,9 @@ class ModelRef:
     """The settings that were typed behind the name, and so tell it from others of its family."""
     display_name: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """What the user set."""
+    required: Mapping[str, Any] = field(default_factory=dict)
+    """What the provider demands besides: sent where the user set nothing."""
     base_url: str = ""
     key_variable: str = ""
     """The environment variable that holds the key. The key itself is never kept."""
@@ -80,6 +83,11 @@ class ModelRef:
     verified: bool = True
     """False when the name is not one we know; the provider may still have it."""
     weights_digest: str = ""
+
+    @property
+    def sent(self) -> Mapping[str, Any]:
+        """The settings its requests have: what the provider demands, and before that what the user set."""
+        return {**self.required, **self.settings} if self.required else self.settings
 
     @property
     def house(self) -> str:
@@ -98,7 +106,7 @@ class ModelRef:
             {
                 "provider": self.provider,
                 "name": self.name,
-                "settings": dict(self.settings),
+                "settings": dict(self.sent),
                 "base_url": self.base_url,
                 "weights": self.weights_digest,
             }

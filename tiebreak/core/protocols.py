@@ -71,8 +71,6 @@ class Provider(Protocol):
     reference: ClassVar[bool] = False
     unsupported: ClassVar[frozenset[str]] = frozenset()
     """Settings and abilities its requests have no word for."""
-    implied: ClassVar[Mapping[str, Any]] = {}
-    """Settings it sends where the user names none."""
     tells_likelihood: ClassVar[bool] = False
     """Whether it has `likelihood`: how likely a model finds a text."""
 
@@ -80,6 +78,11 @@ class Provider(Protocol):
     def dialects(cls, base_url: str) -> frozenset[str]:
         """Wire formats it passes on as they are."""
         return frozenset()
+
+    @classmethod
+    def required_settings(cls, name: str) -> Mapping[str, Any]:
+        """Settings that every request for this model must have, and their values where the user sets none."""
+        return {}
 
     def __init__(self, endpoint: Endpoint) -> None: ...
 

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
 
 from tiebreak.core.errors import UsageError
 from tiebreak.core.events import ContestantState
 from tiebreak.core.message import TextPart, Usage
 from tiebreak.core.model import ModelRef, Request
+from tiebreak.engine.buckets import Tell
 from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
 
 LONGEST_ANSWER_TOKENS = 4096
 """Assumed where no max_tokens is set."""
+_USUAL_ANSWER_TOKENS = 1000
+"""Assumed of a model that has not answered yet, where its longest answer does not fit into the budget."""
 _MILLION = 1_000_000
 _NANO = 1_000_000_000
 """Money is counted in whole billionths of a dollar: sums of floats would drift past the cap."""
 _IMAGE_CHARACTERS = 6000
 _TOLD_S = 1.0
+_CURE = "--max-tokens limits what an answer may cost, --resume with a larger budget goes on"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +75,9 @@ def characters(request: Request) -> int:
     return found + sum(len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
 
 
-def worst_usage(sent_characters: int, model: ModelRef, attempts: int = 1) -> Usage:
-    """The most that so many attempts can have used."""
-    longest = int(model.settings.get("max_tokens") or LONGEST_ANSWER_TOKENS)
+def worst_usage(sent_characters: int, settings: Mapping[str, Any], attempts: int = 1) -> Usage:
+    """The most that so many attempts with these settings can have used."""
+    longest = int(settings.get("max_tokens") or LONGEST_ANSWER_TOKENS)
     return Usage(input_tokens=math.ceil(sent_characters / 3) + 50 * attempts, output_tokens=longest * attempts)
 
 
@@ -96,14 +103,19 @@ class Budget:
         self.reserved = Amount()
         self.in_flight = 0
 
-    async def reserve(self, amount: Amount, tell: Callable[[str, float], None]) -> Amount:
-        """Set the amount aside, waiting for others to settle; ContestantOver when that cannot help any more."""
+    async def reserve(self, amount: Amount, tell: Tell, *, likely: Callable[[], Amount] | None = None) -> Amount:
+        """Set the amount aside, waiting for others to settle; ContestantOver when that cannot help any more.
+
+        Where a likely amount is given, a request that nothing else runs beside need only fit by that: the cap is then
+        passed by this one request at most.
+        """
         while flag := self.passed_by(amount):
             if self._stop.draining:
                 raise Interrupted
             if self.in_flight == 0:
-                message = f"the next trial may not fit into {flag}; --resume with more goes on"
-                raise ContestantOver(ContestantState.OUT_OF_BUDGET, message)
+                if likely is not None and not self.passed_by(likely()):
+                    break
+                raise ContestantOver(ContestantState.OUT_OF_BUDGET, f"the next request may not fit into {flag}; {_CURE}")
             tell("budget", _TOLD_S)
             self._settled.clear()
             await self._settled.wait()
@@ -128,17 +140,32 @@ class Budget:
         return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Purse:
     """One model's way to the budget."""
 
     budget: Budget
     model: ModelRef
+    _answers: int = 0
+    _answer_tokens: int = 0
 
-    async def reserve(self, sent_characters: int, tell: Callable[[str, float], None]) -> Amount:
-        """Set aside the most the request can cost."""
-        return await self.budget.reserve(Amount.of(worst_usage(sent_characters, self.model), self.model), tell)
+    async def reserve(self, request: Request, tell: Tell) -> Amount:
+        """Set aside the most the request can cost; where nobody limited its answer, one at a time may cost more."""
+        worst = worst_usage(characters(request), {**self.model.sent, **request.settings})
+        limited = "max_tokens" in self.model.settings
+        return await self.budget.reserve(self._amount(worst), tell, likely=None if limited else lambda: self._likely(worst))
+
+    def _likely(self, worst: Usage) -> Amount:
+        """With an answer twice as long as the mean of those so far."""
+        usual = 2 * self._answer_tokens // self._answers if self._answers else _USUAL_ANSWER_TOKENS
+        return self._amount(replace(worst, output_tokens=min(usual, worst.output_tokens)))
+
+    def _amount(self, usage: Usage) -> Amount:
+        return Amount.of(usage, self.model)
 
     def settle(self, reserved: Amount, usage: Usage | None) -> None:
         """Settle by the usage; where nobody told, all that was set aside counts as spent."""
-        self.budget.settle(reserved, reserved if usage is None else Amount.of(usage, self.model))
+        if usage is not None and usage.output_tokens:
+            self._answers += 1
+            self._answer_tokens += usage.output_tokens
+        self.budget.settle(reserved, reserved if usage is None else self._amount(usage))

@@ -53,10 +53,11 @@ class TrialContext:
         """Call the trial's model."""
         trial = self._trial
         repeat = trial.repeat + vote * _VOTES_APART
+        settings, required = settings_of(trial, repeat), trial.model.required
         request = Request(
             model=trial.model.name,
             messages=tuple(messages),
-            settings=settings_of(trial, repeat),
+            settings={**required, **settings} if required else settings,
             tools=tuple(tools),
             options=labels(trial.sample),
             stream=self._caller.stream,
@@ -93,7 +94,7 @@ class TrialContext:
         request = Request(
             model=judge.model.name,
             messages=tuple(messages),
-            settings=judge.model.settings,
+            settings=judge.model.sent,
             schema=schema,
             repeat=self._trial.repeat,
             nonce=self._trial.id,
@@ -141,7 +142,7 @@ def _priced(usage: Usage, model: ModelRef) -> Usage:
 
 
 def settings_of(trial: Trial, repeat: int | None = None) -> Mapping[str, Any]:
-    """What is sent along; a repeat asks with another seed, or it would only repeat itself."""
+    """What the user has sent along; a repeat asks with another seed, or it would only repeat itself."""
     repeat = trial.repeat if repeat is None else repeat
     settings = trial.model.settings
     stop = trial.sample.stop

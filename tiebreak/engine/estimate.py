@@ -2,50 +2,123 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from tiebreak.core.contestant import Contestant
-from tiebreak.core.model import Price
+from tiebreak.core.model import ModelRef, Price
+from tiebreak.core.sample import Sample
 from tiebreak.engine.plan import Plan
 
 _LOOKED_AT = 50
 _LETTERS_PER_TOKEN = 4
-_CHOICE_TOKENS = 20
-_TEXT_TOKENS = 200
-_THOUGHT_TOKENS = 1500
-"""What a reasoning model adds to an answer, as a rule of thumb."""
+_FEW_WORDS = 5
+_JUDGING_TOKENS = 400
+"""The instructions a judge reads besides the question and the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """A figure nobody knows yet: what is likely, and the ends it will hardly pass."""
+
+    low: float
+    likely: float
+    high: float
+
+    def __add__(self, other: Range) -> Range:
+        return Range(low=self.low + other.low, likely=self.likely + other.likely, high=self.high + other.high)
+
+    def __mul__(self, factor: float) -> Range:
+        return Range(low=self.low * factor, likely=self.likely * factor, high=self.high * factor)
+
+    def at_most(self, most: float) -> Range:
+        """The same where more is not possible."""
+        return Range(low=min(self.low, most), likely=min(self.likely, most), high=min(self.high, most))
+
+
+NOTHING = Range(low=0.0, likely=0.0, high=0.0)
+
+# Tokens of an answer. Models differ by a factor of ten in how much they say to the same question.
+_CHOICE = Range(low=2, likely=40, high=400)
+_SHORT = Range(low=5, likely=60, high=400)
+_LONG = Range(low=50, likely=250, high=1000)
+_THOUGHT = Range(low=200, likely=1500, high=8000)
+_JUDGED = Range(low=20, likely=100, high=500)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """The expected cost of a run, contestant by contestant."""
+    """The expected cost of a run in dollars, contestant by contestant."""
 
-    dollars: dict[str, float]
-    """By label, of the contestants whose model has a known price."""
+    dollars: dict[str, Range]
+    """By label, of the contestants whose model has a known price, and of the judge."""
     unknown: tuple[str, ...]
-    """Contestants whose hosted model has no known price."""
+    """Contestants, or a judge, whose hosted model has no known price."""
 
     @property
-    def total_usd(self) -> float:
+    def total(self) -> Range:
         """What is known of it."""
-        return sum(self.dollars.values())
+        return sum(self.dollars.values(), NOTHING)
 
 
 def estimate(plan: Plan) -> Estimate:
-    """Prompts as they are (the first fifty stand for all), answers of usual length."""
+    """Prompts as they are (the first fifty stand for all), answers of the lengths models usually give."""
     paid = [c for c in plan.spec.contestants if not c.model.local and not c.reference]
-    known = {c.label: _dollars(plan, c, c.model.price) for c in paid if c.model.price is not None}
-    return Estimate(dollars=known, unknown=tuple(c.label for c in paid if c.model.price is None))
+    dollars = {c.label: _asking(plan, c, c.model.price) for c in paid if c.model.price is not None}
+    unknown = [c.label for c in paid if c.model.price is None]
+    judge = plan.spec.protocol.judge
+    if judge is not None and not judge.local:
+        name = f"judge {judge.label}"
+        if judge.price is None:
+            unknown.append(name)
+        else:
+            dollars[name] = _judging(plan, judge, judge.price)
+    return Estimate(dollars=dollars, unknown=tuple(unknown))
 
 
-def _dollars(plan: Plan, contestant: Contestant, price: Price) -> float:
-    settings = contestant.model.settings
+def _asking(plan: Plan, contestant: Contestant, price: Price) -> Range:
     samples = [plan.shown(sample, contestant) for sample in islice(plan.samples, _LOOKED_AT)]
-    sent = sum(len(sample.prompt) for sample in samples) / len(samples) / _LETTERS_PER_TOKEN
-    made = sum(_CHOICE_TOKENS if sample.choices else _TEXT_TOKENS for sample in samples) / len(samples)
-    if "reasoning_effort" in settings:
-        made += _THOUGHT_TOKENS
-    made = min(made, float(settings.get("max_tokens", made)))
-    per_trial = (sent * price.input_usd + made * price.output_usd) / 1e6
-    return per_trial * plan.trials_per_contestant
+    made = _mean([_answer(sample, contestant.model) for sample in samples])
+    return _dollars(_sent(samples), made, price) * plan.trials_per_contestant
+
+
+def _judging(plan: Plan, judge: ModelRef, price: Price) -> Range:
+    """A judge reads every question and every answer."""
+    samples = list(islice(plan.samples, _LOOKED_AT))
+    reading = _dollars(_sent(samples) + _JUDGING_TOKENS, _mean([_length(sample) for sample in samples]), _reads(price))
+    writing = _dollars(0.0, _JUDGED.at_most(float(judge.sent.get("max_tokens", _JUDGED.high))), price)
+    return (reading + writing) * (plan.trials_per_contestant * sum(not c.reference for c in plan.spec.contestants))
+
+
+def _reads(price: Price) -> Price:
+    """What is read of an answer costs as input."""
+    return replace(price, output_usd=price.input_usd)
+
+
+def _sent(samples: list[Sample]) -> float:
+    """Mean tokens of a prompt."""
+    return sum(len(sample.prompt) for sample in samples) / len(samples) / _LETTERS_PER_TOKEN
+
+
+def _answer(sample: Sample, model: ModelRef) -> Range:
+    """Tokens of an answer, with what a reasoning model adds to it."""
+    tokens = _length(sample)
+    if model.sent.get("reasoning_effort", "none") != "none":
+        tokens += _THOUGHT
+    return tokens.at_most(float(model.sent.get("max_tokens", tokens.high)))
+
+
+def _length(sample: Sample) -> Range:
+    if sample.choices:
+        return _CHOICE
+    return _SHORT if sample.target and len(sample.target.split()) <= _FEW_WORDS else _LONG
+
+
+def _mean(ranges: list[Range]) -> Range:
+    return sum(ranges, NOTHING) * (1 / len(ranges))
+
+
+def _dollars(sent: float, made: Range, price: Price) -> Range:
+    """Of one trial."""
+    reading = sent * price.input_usd / 1e6
+    return made * (price.output_usd / 1e6) + Range(low=reading, likely=reading, high=reading)

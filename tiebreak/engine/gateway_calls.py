@@ -152,7 +152,7 @@ class GatewayCalls:
         own = settings_of(trial)
         verbatim = request.verbatim and replace(request.verbatim, settings=own)
         theirs = request.settings if verbatim else self._translated(request.settings)
-        settings = {**theirs, **own}
+        settings = {**trial.model.required, **theirs, **own}
         return replace(request, model=trial.model.name, settings=settings, repeat=trial.repeat, nonce=trial.id, verbatim=verbatim)
 
     def _translated(self, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -205,8 +205,8 @@ class Gate:
 
     async def enter(self, request: Request) -> Ticket:
         """Wait until the request may be sent; ContestantOver when none ever will."""
-        size = characters(request) if self.limiter or self.purse else 0
-        reserved = await self.purse.reserve(size, self.tell) if self.purse else None
+        size = characters(request) if self.limiter else 0
+        reserved = await self.purse.reserve(request, self.tell) if self.purse else None
         tokens = 0
         try:
             probe = await self._until_open()

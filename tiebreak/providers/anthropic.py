@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -10,6 +11,18 @@ from tiebreak.core.model import Request
 from tiebreak.core.protocols import Listener
 from tiebreak.providers.http import HttpProvider
 from tiebreak.wire import messages
+
+_LONGEST_ANSWERS = (
+    (r"claude-(opus|sonnet)-4-[6-9]", 128_000),
+    (r"claude-(opus|sonnet|haiku)-4-5", 64_000),
+    (r"claude-opus-4", 32_000),
+    (r"claude-sonnet-4", 64_000),
+    (r"claude-3-7", 64_000),
+    (r"claude-3-5", 8_192),
+    (r"claude-(3|2|instant)", 4_096),
+    (r"claude", 64_000),
+)
+"""Most tokens of an answer, as Anthropic's overview of its models lists them. The first that fits."""
 
 
 class Anthropic(HttpProvider):
@@ -20,9 +33,13 @@ class Anthropic(HttpProvider):
     url_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_BASE_URL",)
     unsupported: ClassVar[frozenset[str]] = messages.UNSUPPORTED
     verbatim: ClassVar[frozenset[str]] = frozenset({messages.FORMAT})
-    implied: ClassVar[Mapping[str, Any]] = {"max_tokens": messages.DEFAULT_MAX_TOKENS}
-    """Sent when the user gave none, because the format needs it."""
     default_url: ClassVar[str] = "https://api.anthropic.com"
+
+    @classmethod
+    def required_settings(cls, name: str) -> Mapping[str, Any]:
+        """The format wants a limit on every answer: the model's own, so that it is stopped no sooner than others are."""
+        known = (tokens for pattern, tokens in _LONGEST_ANSWERS if re.match(pattern, name))
+        return {"max_tokens": next(known, messages.DEFAULT_MAX_TOKENS)}
 
     def headers(self) -> dict[str, str]:
         """The key and the version of the format we speak."""

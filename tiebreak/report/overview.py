@@ -400,7 +400,7 @@ def _few(names: Sequence[str]) -> str:
 def _set_up(summary: ContestantSummary) -> tuple[str, ...]:
     """What a contestant is, column by column."""
     contestant, ref = summary.contestant, summary.model
-    settings = ", ".join(f"{key}={value}" for key, value in ref.settings.items()) or "none sent"
+    settings = ", ".join(f"{key}={value}" for key, value in ref.sent.items()) or "none sent"
     price = ref.price
     if ref.local:
         costs = "local"

@@ -159,7 +159,7 @@ def _contestant_data(summary: ContestantSummary) -> dict[str, Any]:
         "provider": ref.provider,
         "name": ref.name,
         "display_name": ref.display_name,
-        "settings": dict(ref.settings),
+        "settings": dict(ref.sent),
         "prompting": asdict(contestant.prompting),
         "reference": contestant.reference,
         "local": ref.local,

@@ -44,7 +44,7 @@ from tiebreak.wire.writing import (
     turns,
 )
 
-DEFAULT_MAX_TOKENS = 4096
+DEFAULT_MAX_TOKENS = 8192
 """The format needs a limit; this one is sent, and shown, when the user gave none."""
 UNSUPPORTED = frozenset({"seed", "frequency_penalty", "presence_penalty", "min_p", "repeat_penalty", "num_ctx", "logprobs"})
 """What this format has no word for."""
