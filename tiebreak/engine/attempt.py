@@ -95,9 +95,13 @@ async def attempt_task(trial: Trial, task: Task, tools: Tools) -> TrialResult:
                 context = TaskTrialContext(trial, tools.caller, tools.judge, setup=setup, task=task, workspace=workspace)
                 if gateway is not None:
                     gateway.answers, context.gateway_key = context.gateway_calls, gateway.key
-                error = await context.work(agent)
-                if gateway is not None:
-                    await gateway.hang_up()
+                try:
+                    error = await context.work(agent)
+                    if gateway is not None:
+                        await gateway.hang_up()
+                        await context.gateway_calls.settle()
+                finally:
+                    await context.gateway_calls.give_up()
                 work = await context.judged(error)
                 return await _task_result(trial, work, error, context, tools)
         except SandboxError as error:

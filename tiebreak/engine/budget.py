@@ -68,6 +68,8 @@ def _or(price: float | None, other: float) -> float:
 
 def characters(request: Request) -> int:
     """How much is sent, counted in characters."""
+    if request.verbatim is not None:
+        return len(request.verbatim.body)
     found = 0
     for message in request.messages:
         found += sum(len(part.text) if isinstance(part, TextPart) else _IMAGE_CHARACTERS for part in message.parts)

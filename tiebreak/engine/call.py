@@ -14,6 +14,7 @@ from tiebreak.core.errors import FailureKind, ProviderError
 from tiebreak.core.message import Likelihood, Message, Reply, Usage
 from tiebreak.core.model import Request
 from tiebreak.core.protocols import Generates, Listener
+from tiebreak.core.redact import Redactor
 from tiebreak.core.run import RetryPolicy
 from tiebreak.engine.deadlines import Deadlines
 from tiebreak.engine.stop import Stop
@@ -49,7 +50,7 @@ class Caller:
     policy: RetryPolicy
     request_timeout_s: float
     on_wait: Callable[[str, float], None]
-    redact: Callable[[str], str] = str
+    redact: Redactor = field(default_factory=lambda: Redactor(()))
     stream: bool = False
     """Have the answers streamed."""
     random: random.Random = field(default_factory=random.Random)

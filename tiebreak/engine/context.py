@@ -71,7 +71,7 @@ class TrialContext:
         reply = await self._caller.call_with_retries(request, self.meter, listener)
         self.cached = self.cached and reply.cached
         if reply.usage is not None and not reply.cached:
-            self.add_usage(_priced(reply.usage, self._trial.model))
+            self.add_usage(priced(reply.usage, self._trial.model))
         return reply
 
     def add_usage(self, usage: Usage) -> None:
@@ -83,7 +83,7 @@ class TrialContext:
         found = await self._caller.weigh(self._trial.model.name, messages, continuation, self.meter, raw=raw)
         self.cached = False
         usage = Usage(input_tokens=found.prompt_tokens, output_tokens=len(found.tokens))
-        self.add_usage(_priced(usage, self._trial.model))
+        self.add_usage(priced(usage, self._trial.model))
         return found
 
     async def judge(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:
@@ -103,7 +103,7 @@ class TrialContext:
             reply = await judge.caller.call_with_retries(request, Meter())
         except ProviderError as error:
             raise ScorerError(f"the judge {judge.model.label} failed: {error}") from error
-        usage = None if reply.usage is None else _priced(reply.usage, judge.model)
+        usage = None if reply.usage is None else priced(reply.usage, judge.model)
         return replace(reply, usage=usage)
 
     async def run_code(self, code: str, *, timeout_s: float = 10.0) -> Finished:
@@ -134,7 +134,7 @@ async def run_code(code: str, *, timeout_s: float) -> Finished:
         return await run_python(code, isolation=await detect_isolation(), timeout_s=timeout_s)
 
 
-def _priced(usage: Usage, model: ModelRef) -> Usage:
+def priced(usage: Usage, model: ModelRef) -> Usage:
     """The usage with what it costs, where that is known."""
     if model.price is None or (cost := cost_of(usage, model)) is None:
         return usage

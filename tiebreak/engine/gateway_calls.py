@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -12,18 +12,20 @@ from tiebreak.core.errors import BenchmarkError, FailureKind, OutOfCalls, Provid
 from tiebreak.core.message import Message, Reply, StreamEvent, TextDelta, ThinkingDelta, ToolCallDelta, Usage
 from tiebreak.core.model import ModelRef, Request
 from tiebreak.core.protocols import Listener
-from tiebreak.core.redact import Redactor
+from tiebreak.core.redact import HIDDEN, Redactor, StreamRedactor
 from tiebreak.core.trial import Trial
 from tiebreak.core.work import PermissionRequest
 from tiebreak.engine.budget import characters
 from tiebreak.engine.call import Caller
-from tiebreak.engine.context import settings_of
+from tiebreak.engine.context import priced, settings_of
 from tiebreak.engine.stop import ContestantOver, Interrupted
 from tiebreak.registry import provider_class
 
 _IN_VAIN = 5
 """So many calls running that nobody answers, and the agent is stopped: some never give up by themselves."""
 _LETTERS_PER_TOKEN = 4
+_SETTLE_S = 5.0
+"""How long an answer that had begun may go on after its agent is gone: what it cost is known at its end."""
 _MOST_ASKED_ELSEWHERE = 8192
 """More than this an agent asks of models it knows; what it means is: as long as you like. Others refuse the number."""
 _ASK_TOOLS = frozenset({"askquestion", "askuserquestion", "askuser", "askfollowupquestion", "question", "requestuserinput"})
@@ -82,11 +84,12 @@ class GatewayCalls:
         self._trial = trial
         self._caller = caller
         self._most = most
-        self._in_flight = 0
+        self._open: dict[asyncio.Future[Reply], _Heard] = {}
+        """Calls that are being answered, also those whose agent has hung up."""
         self._in_vain = 0
         self._with_tools = self._without_tools = 0
         self._seen: set[int] = set()
-        self._hide = caller.redact.known if isinstance(caller.redact, Redactor) else caller.redact
+        self._redact = caller.redact
         provider = provider_class(trial.model.provider)
         self._unsupported: frozenset[str] = provider.unsupported
         self._dialects: frozenset[str] = provider.dialects(trial.model.base_url)
@@ -112,11 +115,24 @@ class GatewayCalls:
         """Have the trial's model answer, as often as the task allows."""
         self._check_budget()
         self._note_new(request.messages)
+        heard = _Heard(listener, self._redact)
+        # Shielded: what an agent that hangs up has asked for is generated and billed all the same, and so counted.
+        call = asyncio.ensure_future(self._call(request, heard))
+        self._open[call] = heard
+        call.add_done_callback(self._over)
+        try:
+            return await asyncio.shield(call)
+        except asyncio.CancelledError:
+            heard.left = True
+            raise
+
+    async def _call(self, request: Request, heard: _Heard) -> Reply:
+        """One call from its beginning to its end, whether or not the agent waits for that."""
         context, clock = self._context, self._caller.clock
-        heard, began = _Heard(listener, self._hide), clock.monotonic()
-        self._in_flight += 1
+        began = clock.monotonic()
         try:
             reply = await context.call(self._ours(request), heard)
+            heard.end_verbatim()
         except ProviderError as error:
             self._note_cut(f"not answered: {error}", request, heard, clock.monotonic() - began)
             self._trouble(error)
@@ -125,15 +141,35 @@ class GatewayCalls:
             context.halt(over)
             raise ProviderError("the run is being stopped", kind=FailureKind.OURS) from over
         except asyncio.CancelledError:
-            self._note_cut("given up: the agent hung up", request, heard, clock.monotonic() - began)
+            self._count_cut(request, heard, clock.monotonic() - began)
             raise
-        finally:
-            self._in_flight -= 1
         self._answered(request, reply, heard, clock.monotonic() - began)
         return reply
 
+    def _over(self, call: asyncio.Future[Reply]) -> None:
+        del self._open[call]
+        if not call.cancelled():
+            # Nobody may be left to hear of it.
+            call.exception()
+
+    async def settle(self) -> None:
+        """The agent is gone: let answers that had begun come to their end for a while, and give up the others."""
+        for call, heard in tuple(self._open.items()):
+            if not heard.letters:
+                call.cancel()
+        if self._open:
+            await asyncio.wait(tuple(self._open), timeout=_SETTLE_S)
+        await self.give_up()
+
+    async def give_up(self) -> None:
+        """Nothing more is waited for."""
+        for call in tuple(self._open):
+            call.cancel()
+        if self._open:
+            await asyncio.wait(tuple(self._open))
+
     def _check_budget(self) -> None:
-        if self._context.calls + self._in_flight < self._most:
+        if self._context.calls + len(self._open) < self._most:
             return
         message = f"the budget is used up: the model was called {self._most} times, which is all the task allows; "
         error = OutOfCalls(f"{message}--max-model-calls raises it")
@@ -196,6 +232,12 @@ class GatewayCalls:
             if call.name.replace("_", "").casefold() in _ASK_TOOLS:
                 self._context.note("question", _question(call.parsed()) or call.name, actor="model")
 
+    def _count_cut(self, request: Request, heard: _Heard, seconds: float) -> None:
+        """Count a call that was given up by what can be told of it: the agent hung up, and its server says nothing more."""
+        self._context.calls += 1
+        self._context.add_usage(priced(_estimated(request, heard.letters), self._trial.model))
+        self._note_cut("given up: the agent hung up", request, heard, seconds)
+
     def _note_cut(self, why: str, request: Request, heard: _Heard, seconds: float) -> None:
         usage = _estimated(request, heard.letters)
         tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
@@ -221,32 +263,70 @@ def _question(arguments: Mapping[str, Any] | None) -> str:
 class _Heard:
     """Stands between a provider and who listens: counts what is said, and lets no secret through."""
 
-    __slots__ = ("_hide", "_listener", "letters")
+    __slots__ = ("_kind", "_last", "_listener", "_raw", "_redact", "_text", "left", "letters")
 
-    def __init__(self, listener: Listener, hide: Callable[[str], str]) -> None:
+    def __init__(self, listener: Listener, redact: Redactor) -> None:
         self._listener = listener
-        self._hide = hide
+        self._redact = redact
+        self._raw = StreamRedactor(redact)
+        self._text = StreamRedactor(redact)
+        self._kind: tuple[type, int] | None = None
+        self._last: StreamEvent | None = None
         self.letters = 0
+        self.left = False
+        """Whoever listened has hung up."""
 
     @property
     def begun(self) -> bool:
-        return self._listener.begun
+        # A call that nobody waits for is not tried again.
+        return self.left or self._listener.begun
 
     def hear(self, event: StreamEvent) -> None:
-        self._count(event)
-        if isinstance(event, TextDelta | ThinkingDelta) and (text := self._hide(event.text)) != event.text:
-            event = replace(event, text=text)
-        self._listener.hear(event)
+        for passed in self._without_secrets(event):
+            self._listener.hear(passed)
 
     def hear_verbatim(self, data: bytes, events: Sequence[StreamEvent]) -> None:
         for event in events:
-            self._count(event)
-        text = data.decode("latin-1")
-        hidden = self._hide(text)
-        self._listener.hear_verbatim(data if hidden == text else hidden.encode("latin-1"), events)
+            said = _said(event)
+            shown = "".join(map(_said, self._without_secrets(event)))
+            if HIDDEN in shown and self._redact.known(said) == said:
+                # Spread over several pieces of the stream, each in a frame of its own: it cannot be cut out of them.
+                message = "the server repeats the key it was sent; its answer is not passed on"
+                raise ProviderError(message, kind=FailureKind.MALFORMED)
+        text = self._raw.feed(data.decode("latin-1"))
+        if text:
+            self._listener.hear_verbatim(text.encode("latin-1"), events)
 
-    def _count(self, event: StreamEvent) -> None:
-        if isinstance(event, TextDelta | ThinkingDelta):
-            self.letters += len(event.text)
-        elif isinstance(event, ToolCallDelta):
-            self.letters += len(event.arguments)
+    def end_verbatim(self) -> None:
+        """Pass on what was held back; the stream is over."""
+        if rest := self._raw.rest():
+            self._listener.hear_verbatim(rest.encode("latin-1"), ())
+
+    def _without_secrets(self, event: StreamEvent) -> Iterator[StreamEvent]:
+        """The event, and before it what was held back of another stream of words."""
+        said = _said(event)
+        self.letters += len(said)
+        kind = (type(event), event.index if isinstance(event, ToolCallDelta) else 0)
+        if kind != self._kind:
+            if self._last is not None and (rest := self._text.rest()):
+                yield _with(self._last, rest)
+            self._kind = kind
+        if not isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta):
+            yield event
+            return
+        self._last, passed = event, self._text.feed(said)
+        yield event if passed == said else _with(event, passed)
+
+
+def _said(event: StreamEvent) -> str:
+    """The words of an event."""
+    if isinstance(event, TextDelta | ThinkingDelta):
+        return event.text
+    return event.arguments if isinstance(event, ToolCallDelta) else ""
+
+
+def _with(event: StreamEvent, words: str) -> StreamEvent:
+    """The event with other words."""
+    if isinstance(event, ToolCallDelta):
+        return replace(event, arguments=words)
+    return replace(event, text=words) if isinstance(event, TextDelta | ThinkingDelta) else event

@@ -87,7 +87,7 @@ class TaskTrialContext(TrialContext):
         self.first_try: bool | None = None
         self.last_was_question = False
         self.gateway_calls = GatewayCalls(self, self._trial, caller, most=setup.calls_for(task))
-        self.gateway_key = "dummy"
+        self.gateway_key = ""
         self._worker: asyncio.Task[Any] | None = None
         self._halted: BaseException | None = None
         self._one_at_a_time = asyncio.Lock()

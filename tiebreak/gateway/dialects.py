@@ -97,11 +97,13 @@ class Dialect:
     def opaque_request(self, body: bytes, route: Route) -> Request:
         """What can be told of a request that only its provider understands."""
         try:
-            request = msgspec.json.decode(body)
+            request = msgspec.json.decode(body, type=dict[str, Any])
         except UNREADABLE as error:
             raise bad_request(str(error)) from None
-        streamed = isinstance(request, dict) and bool(request.get("stream"))
-        return Request(model="", messages=(), stream=streamed or route.stream)
+        limits = [request.get(name) for name in ("max_tokens", "max_completion_tokens", "max_output_tokens")]
+        longest = max((most for most in limits if isinstance(most, int)), default=0)
+        settings = {"max_tokens": longest} if longest > 0 else {}
+        return Request(model="", messages=(), settings=settings, stream=bool(request.get("stream")) or route.stream)
 
 
 class _Options(msgspec.Struct):

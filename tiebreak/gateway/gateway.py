@@ -22,6 +22,7 @@ from tiebreak.core.protocols import Listener
 from tiebreak.core.work import PERMISSION_PATH, PermissionRequest
 from tiebreak.gateway.dialects import AnswerHead, Route, encoded, models, route_of
 from tiebreak.gateway.memory import Memory
+from tiebreak.gateway.passing import passed_on
 from tiebreak.gateway.server import Connection, Exchange
 from tiebreak.wire.reading import UNREADABLE
 from tiebreak.wire.writing import events_of
@@ -29,6 +30,7 @@ from tiebreak.wire.writing import events_of
 PING_EVERY_S = 10.0
 _BYTES_PER_TOKEN = 4
 _LONGEST_SOCKET_PATH = 100
+_LONGEST_NOTE = 200
 _EVENTS = "text/event-stream"
 
 
@@ -58,8 +60,8 @@ class Gateway:
     def __init__(self, *, model: str, context_window: int | None = None, ping_every_s: float = PING_EVERY_S) -> None:
         self.address: str | tuple[str, int] = ""
         """Where it listens: the path of a unix socket, or host and port."""
-        self.key = "dummy"
-        """What agents send as a key. Asked for only on a port, which others on this machine can reach too."""
+        self.key = secrets.token_urlsafe(24)
+        """What agents send as a key: others on this machine may find the way here too."""
         self.answers: Answers | None = None
         """Set before the first request is let in."""
         self._model = model
@@ -74,7 +76,6 @@ class Gateway:
         loop = asyncio.get_running_loop()
         async with contextlib.AsyncExitStack() as stack:
             if on_port:
-                self.key = secrets.token_urlsafe(24)
                 server = await loop.create_server(self._connection, "127.0.0.1", 0)
                 self.address = server.sockets[0].getsockname()[:2]
             else:
@@ -98,7 +99,7 @@ class Gateway:
         route = route_of(exchange.path, exchange.query)
         answers = self.answers
         assert answers is not None, "nobody answers yet"
-        if not isinstance(self.address, str) and self.key not in _keys(exchange):
+        if not any(secrets.compare_digest(self.key, key) for key in _keys(exchange)):
             exchange.reply(401, encoded(route.dialect.error("this model belongs to somebody else", 401)))
             return
         if exchange.method == "POST" and route.action == "generate":
@@ -136,7 +137,10 @@ class Gateway:
             exchange.reply(400, encoded(route.dialect.error(str(error))))
             return
         if verbatim:
-            request = replace(request, verbatim=_verbatim_request(exchange, route))
+            body, left_out = passed_on(route.dialect.name, exchange.body)
+            if left_out:
+                answers.probed(f"left out of the request: {', '.join(left_out)[:_LONGEST_NOTE]}")
+            request = replace(request, verbatim=_verbatim_request(exchange, route, body))
         head = AnswerHead(f"{route.dialect.prefix}{secrets.token_hex(12)}", self._model, int(datetime.now(UTC).timestamp()))
         outgoing = _Outgoing(exchange, route, self._memory, head, streamed=request.stream)
         with outgoing.kept_alive(self._ping_every_s):
@@ -156,11 +160,11 @@ class Gateway:
             return route.dialect.opaque_request(exchange.body, route)
 
 
-def _verbatim_request(exchange: Exchange, route: Route) -> Verbatim:
+def _verbatim_request(exchange: Exchange, route: Route, body: bytes) -> Verbatim:
     dialect = route.dialect
     headers = {name: exchange.headers[name] for name in dialect.kept_headers if name in exchange.headers}
     query = "&".join(one for one in exchange.query.split("&") if one in dialect.kept_queries)
-    return Verbatim(dialect=dialect.name, body=exchange.body, headers=headers, query=query)
+    return Verbatim(dialect=dialect.name, body=body, headers=headers, query=query)
 
 
 def _keys(exchange: Exchange) -> set[str]:

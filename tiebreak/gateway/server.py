@@ -1,7 +1,7 @@
 """HTTP/1.1 for programs in the sandbox: requests read whole, answers sent whole or piece by piece.
 
-Parsed by httptools on asyncio's own transports, as in the client. A program that hangs up has its request given up at
-once: nobody generates for a reader who has left.
+Parsed by httptools on asyncio's own transports, as in the client. The handler of a program that hangs up is cancelled
+at once.
 """
 
 from __future__ import annotations
