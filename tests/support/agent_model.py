@@ -29,6 +29,7 @@ from aiohttp import web
 
 from support.faults import WIRES
 from support.streams import encode_stream
+from tiebreak.core.errors import ProviderError
 from tiebreak.core.message import Finish, Reply, StreamEnd, ToolCall, Usage
 from tiebreak.core.model import Request
 from tiebreak.wire.writing import events_of
@@ -158,7 +159,10 @@ class AgentModel:
 
     def _handler(self, dialect: str) -> Any:
         async def handle(request: web.Request) -> web.StreamResponse:
-            asked = await _read(dialect, request)
+            try:
+                asked = await _read(dialect, request)
+            except ProviderError as error:
+                return _error(dialect, 400, str(error))
             if asked is None:
                 body = {"model": "x", "message": {"role": "assistant", "content": ""}, "done": True}
                 return web.json_response(body)

@@ -155,7 +155,7 @@ class GatewayCalls:
     async def settle(self) -> None:
         """The agent is gone: let answers that had begun come to their end for a while, and give up the others."""
         for call, heard in tuple(self._open.items()):
-            if not heard.letters:
+            if not heard.anything:
                 call.cancel()
         if self._open:
             await asyncio.wait(tuple(self._open), timeout=_SETTLE_S)
@@ -263,7 +263,7 @@ def _question(arguments: Mapping[str, Any] | None) -> str:
 class _Heard:
     """Stands between a provider and who listens: counts what is said, and lets no secret through."""
 
-    __slots__ = ("_kind", "_last", "_listener", "_raw", "_redact", "_text", "left", "letters")
+    __slots__ = ("_kind", "_last", "_listener", "_raw", "_redact", "_text", "anything", "left", "letters")
 
     def __init__(self, listener: Listener, redact: Redactor) -> None:
         self._listener = listener
@@ -273,6 +273,8 @@ class _Heard:
         self._kind: tuple[type, int] | None = None
         self._last: StreamEvent | None = None
         self.letters = 0
+        self.anything = False
+        """The answer has begun."""
         self.left = False
         """Whoever listened has hung up."""
 
@@ -282,10 +284,12 @@ class _Heard:
         return self.left or self._listener.begun
 
     def hear(self, event: StreamEvent) -> None:
+        self.anything = True
         for passed in self._without_secrets(event):
             self._listener.hear(passed)
 
     def hear_verbatim(self, data: bytes, events: Sequence[StreamEvent]) -> None:
+        self.anything = True
         for event in events:
             said = _said(event)
             shown = "".join(map(_said, self._without_secrets(event)))

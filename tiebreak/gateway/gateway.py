@@ -23,7 +23,7 @@ from tiebreak.core.work import PERMISSION_PATH, PermissionRequest
 from tiebreak.gateway.dialects import AnswerHead, Route, encoded, models, route_of
 from tiebreak.gateway.memory import Memory
 from tiebreak.gateway.passing import passed_on
-from tiebreak.gateway.server import Connection, Exchange
+from tiebreak.gateway.server import Connection, Exchange, close_idle
 from tiebreak.wire.reading import UNREADABLE
 from tiebreak.wire.writing import events_of
 
@@ -85,6 +85,8 @@ class Gateway:
                 server = await loop.create_unix_server(self._connection, self.address)
             stack.push_async_callback(self.hang_up)
             stack.callback(server.close)
+            watch = asyncio.ensure_future(close_idle(self._peers))
+            stack.callback(watch.cancel)
             yield self
 
     def _connection(self) -> Connection:

@@ -24,6 +24,14 @@ LARGEST_BODY_BYTES = 64 * 1024 * 1024
 _LARGEST_HEAD_BYTES = 64 * 1024
 _MOST_WAITING = 16
 """Requests sent ahead on one connection; nobody who means well sends more."""
+_MOST_CONNECTIONS = 64
+_IDLE_S = 120.0
+"""How long a connection may be open without a whole request on it."""
+_LOOK_S = 5.0
+_MOST_PACKED = 1032
+"""How many times its size a packed body can have been."""
+_LARGEST_UNPACKED_HERE = 4 << 20
+"""Larger bodies are unpacked in a thread: the event loop serves everybody."""
 _JSON = "application/json"
 
 
@@ -95,7 +103,17 @@ class Connection(asyncio.Protocol):
         self._parser: Any = httptools.HttpRequestParser(self)
         self._waiting: deque[Exchange] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._since = 0.0
         self._begin()
+
+    def is_idle(self, now: float) -> bool:
+        """Whether it has been open for long, and nothing is being answered."""
+        return (self._task is None or self._task.done()) and now - self._since > _IDLE_S
+
+    def close(self) -> None:
+        """Hang up; nothing is being answered."""
+        if self._transport is not None:
+            self._transport.abort()
 
     async def give_up(self) -> None:
         """Let go of whatever is being answered, and close."""
@@ -114,8 +132,12 @@ class Connection(asyncio.Protocol):
     # --- what asyncio tells us
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A program has come."""
+        """A program has come; one that opens connection after connection is turned away."""
         self._transport = cast(asyncio.Transport, transport)
+        self._since = asyncio.get_running_loop().time()
+        if len(self._peers) >= _MOST_CONNECTIONS:
+            self._refuse(Refused(429, "too many connections are open"))
+            return
         self._peers.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -190,7 +212,7 @@ class Connection(asyncio.Protocol):
         if len(self._waiting) >= _MOST_WAITING:
             raise Refused(429, "too many requests were sent ahead")
         path, _, query = self._url.decode("latin-1").partition("?")
-        body = unpacked(b"".join(self._body), self._headers.get("content-encoding", ""))
+        body = b"".join(self._body)
         keep = self._parser.should_keep_alive()
         method = self._parser.get_method().decode("ascii")
         self._waiting.append(Exchange(method, path, query, self._headers, body, self._transport, keep))
@@ -201,16 +223,38 @@ class Connection(asyncio.Protocol):
         while self._waiting:
             exchange = self._waiting.popleft()
             try:
+                exchange.body = await _unpacked(exchange)
                 await self._handler(exchange)
+            except Refused as refused:
+                self._refuse(refused)
+                return
             except Exception:
                 # Ours, and loud; the program only learns that there is no answer.
                 log.exception("the gateway could not answer %s %s", exchange.method, exchange.path)
                 if not exchange.begun:
                     exchange.reply(500, b'{"error": {"message": "the gateway could not answer"}}')
                 exchange.keep = False
+            self._since = asyncio.get_running_loop().time()
             if not exchange.keep and self._transport is not None:
                 self._transport.close()
                 return
+
+
+async def close_idle(peers: set[Connection]) -> None:
+    """Hang up on programs that hold connections open and say nothing, for as long as this runs."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        for peer in tuple(peers):
+            if peer.is_idle(loop.time()):
+                peer.close()
+
+
+async def _unpacked(exchange: Exchange) -> bytes:
+    encoding = exchange.headers.get("content-encoding", "")
+    if not encoding or len(exchange.body) * _MOST_PACKED < _LARGEST_UNPACKED_HERE:
+        return unpacked(exchange.body, encoding)
+    return await asyncio.to_thread(unpacked, exchange.body, encoding)
 
 
 def unpacked(body: bytes, encoding: str) -> bytes:
