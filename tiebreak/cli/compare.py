@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from tiebreak.cli.console import Console
+from tiebreak.cli.terminal import harmless_json
 from tiebreak.config import results_root
 from tiebreak.report.baseline import read_baseline
 from tiebreak.report.changes import Change, changes, check_protocols, unmatched
@@ -31,7 +32,7 @@ def compare_runs(before: str, after: str, *, changed: Sequence[str] = (), force:
             "changes": [asdict(change) for change in found],
             "unmatched": unmatched(one, other, changed),
         }
-        click.echo(msgspec.json.encode(data).decode())
+        click.echo(harmless_json(msgspec.json.encode(data)))
         return 0
     console = Console()
     if differing:

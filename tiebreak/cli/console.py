@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from tiebreak.cli.terminal import echo, harmless, make_console
 from tiebreak.core.model import ModelRef
 from tiebreak.core.trial import Outcome, TrialResult
 from tiebreak.report.caveats import caveats
@@ -22,23 +20,19 @@ from tiebreak.report.work_words import HEADINGS as WORK_HEADINGS
 from tiebreak.report.work_words import MEDALS, podium, standing, work_cells, work_sentences
 
 if TYPE_CHECKING:
-    from rich.console import Console as RichConsole
     from rich.table import Table
 
     from tiebreak.cli.model_choice import Check
 
 _FEW_ATTEMPTS = 12
 _LONG_NAME = 24
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class Console:
     """Human words on standard output, or on standard error while it carries JSON."""
 
     def __init__(self, *, to_stderr: bool = False) -> None:
-        from rich.console import Console as RichConsole
-
-        self.rich: RichConsole = RichConsole(stderr=to_stderr, highlight=False, soft_wrap=False)
+        self.rich = make_console(to_stderr=to_stderr)
         self._to_stderr = to_stderr
 
     @property
@@ -52,7 +46,7 @@ class Console:
 
     def warn(self, text: str) -> None:
         """A line on standard error."""
-        click.echo(f"warning: {text}", err=True)
+        echo(f"warning: {text}", err=True)
 
     def checks(self, checks: Sequence[Check]) -> None:
         """A line per model: will it run, and who serves it?"""
@@ -79,7 +73,7 @@ class Console:
         if markdown:
             from tiebreak.report.markdown import markdown_table
 
-            click.echo(markdown_table(summary), err=self._to_stderr)
+            echo(markdown_table(summary), err=self._to_stderr)
         elif table:
             self.rich.print(_comparison_table(summary, width=self.rich.width))
         for contestant in summary.listed:
@@ -145,11 +139,6 @@ class Console:
             for model, result in results
         ]
         self.rich.print(Columns(panels, padding=(0, 0)) if len(panels) > 1 else panels[0])
-
-
-def harmless(text: str) -> str:
-    """A text that a terminal only shows: what models, agents and checks say may move the cursor or hide other words."""
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text.replace("\r\n", "\n"))
 
 
 def counted(n: int, word: str) -> str:

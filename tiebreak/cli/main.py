@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from tiebreak.cli.options import (
     setting_options,
     task_options,
 )
+from tiebreak.cli.terminal import HarmlessFormatter, echo
 from tiebreak.core.errors import BenchmarkError
 
 
@@ -272,6 +274,8 @@ def run_command_line(arguments: Sequence[str] | None = None, *, default_command:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # A terminal without a character shows another one.
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(HarmlessFormatter())
     try:
         result = tiebreak.main(given, prog_name="tiebreak", standalone_mode=False)
     except click.UsageError as error:
@@ -291,4 +295,4 @@ def run_command_line(arguments: Sequence[str] | None = None, *, default_command:
 
 
 def _complain(message: str) -> None:
-    click.echo(f"error: {message}", err=True)
+    echo(f"error: {message}", err=True)

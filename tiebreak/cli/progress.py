@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from tiebreak.cli.terminal import harmless_json
 from tiebreak.core.events import (
     ContestantFinished,
     ContestantStarted,
@@ -323,7 +324,7 @@ class JsonLines(View):
 
     def say(self, data: dict[str, Any]) -> None:
         """Print one object."""
-        sys.stdout.buffer.write(msgspec.json.encode(data) + b"\n")
+        sys.stdout.buffer.write(harmless_json(msgspec.json.encode(data)) + b"\n")
         sys.stdout.buffer.flush()
 
 

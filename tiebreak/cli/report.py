@@ -14,6 +14,7 @@ import msgspec
 
 from tiebreak.cli.console import Console, counted
 from tiebreak.cli.run import show
+from tiebreak.cli.terminal import harmless_json
 from tiebreak.config import results_root
 from tiebreak.core.errors import StoreError, UsageError
 from tiebreak.core.files import atomic_writer
@@ -34,7 +35,7 @@ def report_runs(runs: Sequence[str], *, csv: bool, markdown: bool, as_json: bool
         summary = read_summary(folder)
         written = rebuild(folder, csv=csv, summary=summary)
         if as_json:
-            click.echo(msgspec.json.encode(summary_data(summary)).decode())
+            click.echo(harmless_json(msgspec.json.encode(summary_data(summary))))
         else:
             show(summary, folder, console, markdown=markdown)
         console.written(written)
