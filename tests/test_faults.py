@@ -75,7 +75,7 @@ EXPECTED: dict[str, Expected] = {
     "status 504": FailureKind.TIMEOUT,
     "status 529": FailureKind.OVERLOADED,
     "insufficient quota": FailureKind.QUOTA,
-    "redirect 301": FailureKind.BAD_REQUEST,
+    "redirect 301": FailureKind.MALFORMED,
     "reset before the answer": FailureKind.TRANSIENT,
     "closed before the answer": FailureKind.TRANSIENT,
     "half a head": FailureKind.TRANSIENT,
@@ -128,6 +128,8 @@ UNLIKE: dict[tuple[str, str], Expected] = {
     ("error after 200: rate limit", "ollama"): FailureKind.TRANSIENT,
     # Google gives a reason for having no candidates, or the answer is none.
     ("no choices", "gemini, whole"): FailureKind.MALFORMED,
+    # And one of OpenAI's is in the choices, or there is none.
+    ("no choices", "chat, whole"): FailureKind.MALFORMED,
     # The end of a stream may come twice; a body may not.
     **{("duplicate chunks", f"{dialect}, streamed"): Outcome.ANSWERED for dialect in DIALECTS},
 }

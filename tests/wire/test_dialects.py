@@ -101,7 +101,7 @@ def test_chat_usage_is_decoded():
         "prompt_tokens_details": {"cached_tokens": 4},
         "completion_tokens_details": {"reasoning_tokens": 3},
     }
-    assert chat.decode(body({"choices": [], "usage": usage})).usage == Usage(
+    assert chat.decode(body({"choices": [{"message": {"content": "x"}}], "usage": usage})).usage == Usage(
         input_tokens=10, cached_tokens=4, output_tokens=5, reasoning_tokens=3
     )
 

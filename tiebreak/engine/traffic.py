@@ -207,7 +207,7 @@ class Gate:
         """Wait until the request may be sent; ContestantOver when none ever will."""
         size = characters(request) if self.limiter else 0
         reserved = await self.purse.reserve(request, self.tell) if self.purse else None
-        tokens = 0
+        tokens, probe = 0, False
         try:
             probe = await self._until_open()
             if self.limiter:
@@ -217,6 +217,8 @@ class Gate:
                 await self.stop.pause(wait)
             await self._take_slot(probe)
         except BaseException:
+            # A probe that is never sent leaves its place to another.
+            self.breaker.probing = self.breaker.probing and not probe
             self._give_back(Ticket(tokens, reserved), Usage())
             raise
         return Ticket(tokens, reserved)

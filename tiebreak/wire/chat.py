@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from tiebreak.core.errors import FailureKind, ProviderError
 from tiebreak.core.message import (
     Finish,
     ImagePart,
@@ -28,7 +29,7 @@ from tiebreak.core.message import (
 )
 from tiebreak.core.model import Request
 from tiebreak.wire import sse
-from tiebreak.wire.errors import reported_error
+from tiebreak.wire.errors import malformed_answer, reported_error
 from tiebreak.wire.openai_common import (
     SCHEMA_NAME,
     Logprob,
@@ -330,8 +331,9 @@ def decode(data: bytes) -> Reply:
     reply = parse(_DECODER, data, "a chat completion")
     usage = None if reply.usage is None else _usage(reply.usage)
     if not reply.choices:
-        return Reply(text="", usage=usage, model=reply.model or "")
+        raise malformed_answer("has no choices", data)
     choice = reply.choices[0]
+    _refuse_failed(choice.finish_reason)
     message = choice.message
     calls = tuple(map(_whole_call, message.tool_calls)) if message.tool_calls else ()
     finish = Finish.REFUSED if message.refusal else _FINISH.get(choice.finish_reason or "stop", Finish.STOP)
@@ -344,6 +346,12 @@ def decode(data: bytes) -> Reply:
         model=reply.model or "",
         logprobs=decode_logprobs(choice.logprobs.content) if choice.logprobs else (),
     )
+
+
+def _refuse_failed(reason: str | None) -> None:
+    """Servers that pass requests on to others say so where the other one broke down over its answer."""
+    if reason == "error":
+        raise ProviderError("the server's answer ended with an error", kind=FailureKind.TRANSIENT)
 
 
 def encode_reply(reply: Reply, *, reply_id: str = "chatcmpl-0", created: int = 0) -> dict[str, Any]:
@@ -421,6 +429,7 @@ class Reader(StreamReader):
                 yield TextDelta(text, decode_logprobs(choice.logprobs.content) if choice.logprobs else ())
             yield from map(self._piece, delta.tool_calls or ())
         if choice.finish_reason:
+            _refuse_failed(choice.finish_reason)
             self._finish = _FINISH.get(choice.finish_reason, Finish.STOP)
 
     def _piece(self, call: _Call) -> ToolCallDelta:

@@ -14,8 +14,14 @@ import msgspec
 from tiebreak.core.errors import FailureKind, MissingModel, ProviderError, RateLimitError
 
 _LONGEST_MESSAGE = 500
+_NAMING = 160
+_QUOTED = re.compile(r"\"[^\"]{0,160}(\"|$)|(?<!\w)'[^']{0,160}('|$)|`[^`]{0,160}(`|$)")
 
-_QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing|credit balance|payment|spend(ing)? limit", re.I)
+_QUOTA = re.compile(
+    r"insufficient[ _](quota|balance|credits?|funds)|exceeded your current quota|billing_|billing hard limit|credit balance"
+    r"|payment[ _]required|spend(ing)? limit|billing (is )?(not|details|account)|check your (plan|billing)",
+    re.I,
+)
 _CONTEXT = re.compile(
     r"context[ _](length|window|size)|too many tokens|prompt is too long|maximum.{0,20}tokens|input token count", re.I
 )
@@ -51,10 +57,9 @@ _BY_WORD = {word: status for status, words in _WORDS.items() for word in words}
 def http_error(status: int, body: bytes, headers: Mapping[str, str], *, now: datetime | None = None) -> ProviderError:
     """The error an HTTP answer other than 200 stands for."""
     parsed = _parsed(body)
-    text = body.decode("utf-8", "replace")[:4000]
-    kind = _kind(status, text)
+    kind = _kind(status, parsed, body)
     # Google words its limits per minute like a spent quota; only the wait it asks for tells them apart.
-    if status == 429 and _retry_info(parsed) is not None and "PerDay" not in text:
+    if status == 429 and _retry_info(parsed) is not None and b"PerDay" not in body[:4000]:
         kind = FailureKind.RATE_LIMIT
     wait = retry_after(headers, parsed, now=now) if kind.retryable else None
     return _error(kind, f"HTTP {status}: {_message(parsed, body)}", wait, status)
@@ -63,7 +68,7 @@ def http_error(status: int, body: bytes, headers: Mapping[str, str], *, now: dat
 def reported_error(body: Any) -> ProviderError:
     """The error a server reports, as parsed JSON, inside an answer that began as a good one."""
     text = msgspec.json.encode(body)
-    kind = _kind(_status(body), text.decode()[:4000])
+    kind = _kind(_status(body), body, text)
     wait = retry_after({}, body) if kind.retryable else None
     return _error(kind, f"the server reported: {_message(body, text)}", wait, None)
 
@@ -108,16 +113,28 @@ def _status(body: Any) -> int:
     return next((_BY_WORD[word] for word in words if isinstance(word, str) and word in _BY_WORD), 500)
 
 
-def _kind(status: int, text: str) -> FailureKind:
-    if status in (400, 403, 422, 429, 402) and _QUOTA.search(text):
+def _kind(status: int, parsed: Any, body: bytes) -> FailureKind:
+    said = _error_words(parsed, body)
+    if status in (400, 403, 422, 429, 402) and _QUOTA.search(said):
         return FailureKind.QUOTA
-    if status in (400, 413, 422) and _CONTEXT.search(text):
+    if status in (400, 413, 422) and _CONTEXT.search(said):
         return FailureKind.CONTEXT_LENGTH
-    if status == 400 and _KEY.search(text):
+    if status == 400 and _KEY.search(said):
         return FailureKind.AUTH
     if status in _BY_STATUS:
         return _BY_STATUS[status]
+    if status < 400:
+        # Neither an answer nor an error: something else than the model's server is there, perhaps for a while.
+        return FailureKind.MALFORMED
     return FailureKind.TRANSIENT if status >= 500 else FailureKind.BAD_REQUEST
+
+
+def _error_words(parsed: Any, body: bytes) -> str:
+    """The words that name an error: its codes, and how its sentence begins. Further on it may repeat what was asked."""
+    error = parsed.get("error", parsed) if isinstance(parsed, dict) else parsed
+    codes = [error.get(name) for name in ("code", "type", "status", "reason")] if isinstance(error, dict) else []
+    sentence = _QUOTED.sub("", _message(parsed, body)[:_NAMING])
+    return " ".join([*map(str, filter(None, codes)), sentence])
 
 
 def _parsed(body: bytes) -> Any:
