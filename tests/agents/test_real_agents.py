@@ -113,7 +113,7 @@ OUTCOMES = {
     "ask": {"question"},
     "ask-tool": {"question", "no_change", "passed", "budget"},
     "status-400": {"provider_error"},
-    "context": {"provider_error"},
+    "context": {"context"},
     "flaky": {"passed"},
     "status-500": {"provider_error"},
     "status-429": {"provider_error"},
@@ -164,6 +164,7 @@ def test_on_the_embedded_model_an_agent_fails_the_task_honestly(agent: str, tmp_
         "question",
         "timeout",
         "budget",
+        "context",
         "provider_error",
         "agent_error",
     )
@@ -199,10 +200,10 @@ def test_an_own_agent_joins_by_its_command(tmp_path: Path) -> None:
     script.write_text(
         "#!/usr/bin/python3\n"
         "import json, sys, urllib.request\n"
-        "base, model, prompt = sys.argv[1:4]\n"
+        "base, model, prompt, key = sys.argv[1:5]\n"
         "body = {'model': model, 'messages': [{'role': 'user', 'content': prompt}]}\n"
         "request = urllib.request.Request(base + '/v1/chat/completions', json.dumps(body).encode(),\n"
-        "                                 {'Content-Type': 'application/json', 'Authorization': 'Bearer dummy'})\n"
+        "                                 {'Content-Type': 'application/json', 'Authorization': 'Bearer ' + key})\n"
         "print(json.load(urllib.request.urlopen(request))['choices'][0]['message']['content'])\n"
         "text = open('README.md').read().replace('teh', 'the')\n"
         "open('README.md', 'w').write(text)\n",
@@ -211,7 +212,7 @@ def test_an_own_agent_joins_by_its_command(tmp_path: Path) -> None:
     script.chmod(0o755)
     with model_server() as server:
         (tmp_path / "own.yaml").write_text(
-            "models: []\nagents:\n  mine:\n    command: my-agent {base_url} {model} {prompt}\n", encoding="utf-8"
+            "models: []\nagents:\n  mine:\n    command: my-agent {base_url} {model} {prompt} {key}\n", encoding="utf-8"
         )
         command = [
             *(sys.executable, str(ROOT / "benchmark" / "batch_runner.py"), "--task", str(FIX_TYPO), "--models", "openai/noop"),
