@@ -554,19 +554,42 @@ def test_settings_not_given_are_not_sent_and_given_ones_are(tmp_path: Path, serv
 # --- before anything is paid for, and without paying again ---------------------------------------------
 
 
-def test_dead_key_or_wrong_name_is_found_by_a_tiny_call_first(tmp_path: Path) -> None:
-    """Nothing of the dataset is asked of anybody."""
-    dead = Fault(401, '{"error": {"message": "Incorrect API key provided"}}')
-    with FakeServer(preflight_fault=lambda asked: dead if asked.dialect == "messages" else None) as server:
-        line = "--models gpt-4,claude-3-opus --dataset truthfulness"
-        done = run(*line.split(), cwd=tmp_path, **server.environment())
+DEAD = Fault(401, '{"error": {"message": "Incorrect API key provided"}}')
+
+
+@pytest.mark.parametrize(
+    ("fault", "models", "flags"),
+    [
+        (DEAD, "gpt-4,claude-3-opus", "--strict"),
+        (DEAD, "claude-3-opus", ""),
+        (Fault(404, '{"error": {"message": "no such model"}}'), "gpt-4,claude-3-opus", ""),
+    ],
+)
+def test_a_tiny_call_finds_what_cannot_work(tmp_path: Path, fault: Fault, models: str, flags: str) -> None:
+    """A wrong name, or no key that works: nothing of the dataset is asked of anybody."""
+    with FakeServer(preflight_fault=lambda asked: fault if asked.dialect == "messages" else None) as server:
+        done = run(*f"--models {models} --dataset truthfulness {flags}".split(), cwd=tmp_path, **server.environment())
 
     assert done.returncode == 1
-    assert "✗ claude-3-opus  auth: HTTP 401: Incorrect API key provided" in done.stdout
+    assert f"✗ claude-3-opus  {'auth: HTTP 401: Incorrect API key provided' if fault is DEAD else 'not found'}" in done.stdout
     assert server.ledger == []
-    assert [a.dialect for a in server.tried].count("chat") == 1
     assert server.tried[0].body.get("max_tokens") == 16
     assert not (tmp_path / "benchmark").exists()
+
+
+def test_one_dead_key_does_not_stop_the_others(tmp_path: Path) -> None:
+    """They are compared, the run is partial, and the report says why one is missing."""
+    with FakeServer(
+        preflight_fault=lambda asked: DEAD if asked.dialect == "messages" else None,
+        fault=lambda asked, number: DEAD if asked.dialect == "messages" else None,
+    ) as server:
+        line = "--models gpt-4,claude-3-opus,llama3 --dataset warmup --limit 5"
+        done = run(*line.split(), cwd=tmp_path, **server.environment())
+
+    assert done.returncode == 2
+    assert "These models will answer nothing; the others are asked." in done.stdout
+    assert [asked.dialect for asked in server.ledger].count("chat") == 5
+    assert "claude-3-opus: failed: HTTP 401" in done.stdout
 
 
 def test_expensive_run_needs_consent(tmp_path: Path, server: FakeServer) -> None:

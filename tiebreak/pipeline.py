@@ -20,7 +20,7 @@ from tiebreak.core.model import ModelRef
 from tiebreak.core.protocols import Attendant, Watcher
 from tiebreak.core.run import Pace, Protocol, RunInfo, RunSpec, resumed
 from tiebreak.core.sample import Sample
-from tiebreak.core.trial import TrialResult, make_trial
+from tiebreak.core.trial import Failure, TrialResult, make_trial
 from tiebreak.engine.budget import Amount, worst_usage
 from tiebreak.engine.estimate import Estimate, estimate
 from tiebreak.engine.execute import Assignment, execute
@@ -280,17 +280,14 @@ async def ask_models(models: Sequence[ModelRef], prompt: str, *, timeout_s: floa
 PREFLIGHT_PROMPT = "Reply with the word: ready"
 
 
-async def preflight(models: Sequence[ModelRef]) -> dict[str, str]:
+async def preflight(models: Sequence[ModelRef]) -> dict[str, Failure]:
     """One tiny call per hosted model, all at once: why those that can never answer cannot, by label."""
     hosted = [model for model in models if not model.local and (model.key_variable or model.base_url)]
     # As little to say as a model may be asked for; a reasoning model refuses less.
     asked = [replace(model, settings={**model.settings, "max_tokens": _PREFLIGHT_TOKENS}) for model in hosted]
     results = await ask_models(asked, PREFLIGHT_PROMPT, timeout_s=_PREFLIGHT_S) if asked else {}
-    refused = {}
-    for label, result in results.items():
-        if isinstance(result, TrialResult) and result.failure is not None and result.failure.kind.ends_model:
-            refused[label] = f"{result.failure.kind.replace('_', ' ')}: {result.failure.message}"
-    return refused
+    failures = {label: result.failure for label, result in results.items() if isinstance(result, TrialResult)}
+    return {label: failure for label, failure in failures.items() if failure is not None and failure.kind.ends_model}
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -144,6 +144,7 @@ class Flags(ModelFlags, SampleFlags):
     changed: tuple[str, ...] = ()
     save: Path | None = None
     no_preflight: bool = False
+    strict: bool = False
     dry_run: bool = False
     yes: bool = False
     no_csv: bool = False

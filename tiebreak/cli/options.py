@@ -171,6 +171,7 @@ def result_options(command: Command) -> Command:
         click.option("--baseline", metavar="FILE|RUN", help="Exit 3 if a model is shown to be worse than it was there."),
         changed_option,
         click.option("--choose-on", type=click.Choice(["half"]), help="Choose the best on one half, and test it on the other."),
+        click.option("--strict", is_flag=True, help="Ask nothing if any model's key is refused."),
         click.option("--no-preflight", is_flag=True, help="Do not try each hosted model with a tiny call first."),
         click.option("--dry-run", is_flag=True, help="Show what would be asked, and ask nothing."),
         click.option("--save", type=_PATH, metavar="FILE", help="With --dry-run: write the run down as a run file."),

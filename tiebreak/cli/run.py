@@ -21,7 +21,7 @@ from tiebreak.cli.flags import Flags
 from tiebreak.cli.progress import JsonLines, Live, Plain, Silent, View
 from tiebreak.cli.spec import spec_of
 from tiebreak.config import BatchSettings, load_config, results_root
-from tiebreak.core.errors import StoreError, UsageError
+from tiebreak.core.errors import FailureKind, StoreError, UsageError
 from tiebreak.core.events import ContestantFinished, Event
 from tiebreak.core.protocols import Attendant
 from tiebreak.core.sample import Sample
@@ -202,16 +202,28 @@ def _note_findings(plan: Plan, flags: Flags, console: Console) -> None:
 
 
 def _are_ready(plan: Plan, flags: Flags, console: Console) -> bool:
-    """Try every hosted model with a tiny call: a dead key or a wrong name costs a second, not an hour."""
-    if flags.no_preflight or plan.spec.pace.replay_dir:
+    """Try every hosted model with a tiny call: a dead key or a wrong name costs a second, not an hour.
+
+    A name that does not exist is a mistake in the command and stops everything. A key that is refused does not: the
+    others can be compared, unless --strict says otherwise.
+    """
+    spec, judge = plan.spec, plan.spec.protocol.judge
+    if flags.no_preflight or spec.pace.replay_dir:
         return True
+    asked = {model.label: model for model in (*spec.models, *([judge] if judge else []))}
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        refused = runner.run(preflight(plan.spec.models))
-    for label, reason in refused.items():
-        console.line(f"✗ {label}  {reason}", style="red")
-    if refused:
+        refused = runner.run(preflight(tuple(asked.values())))
+    for label, failure in refused.items():
+        console.line(f"✗ {label}  {failure.kind.replace('_', ' ')}: {failure.message}", style="red")
+    if not refused:
+        return True
+    wrong_name = any(failure.kind is FailureKind.NOT_FOUND for failure in refused.values())
+    none_left = all(c.model.label in refused for c in spec.contestants if not c.reference)
+    if flags.strict or wrong_name or none_left or (judge is not None and judge.label in refused):
         console.line("Nothing was asked: these models would answer nothing. Leave them out, or say --no-preflight.", style="bold")
-    return not refused
+        return False
+    console.line("These models will answer nothing; the others are asked. --strict stops here instead.", style="yellow")
+    return True
 
 
 def _show_plan(plan: Plan, flags: Flags, console: Console) -> int:
