@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None, *, default_command: str | None = None) -> int:
     """Run a command line and return its exit code. `default_command` is used when none is named."""
+    _open_standard_streams()
+    in_main = threading.current_thread() is threading.main_thread()
+    # While modules are loaded there is nothing to finish: an interrupt ends us without a word.
+    handler = signal.signal(signal.SIGINT, signal.SIG_DFL) if in_main else None
     from tiebreak.cli.main import run_command_line
 
+    if handler is not None:
+        signal.signal(signal.SIGINT, handler)
     return run_command_line(arguments, default_command=default_command)
+
+
+def _open_standard_streams() -> None:
+    """Whoever starts us with closed standard streams gets empty ones: else the first files we open would take their place."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # The lowest free number, which is this one.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
 import logging
 import os
@@ -289,10 +291,47 @@ def run_command_line(arguments: Sequence[str] | None = None, *, default_command:
         return exits.FAILED
     except BrokenPipeError:
         # Whoever read our output has left (as `| head` does): nobody is there to be told.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         return exits.FAILED
-    return result if isinstance(result, int) else 0
+    except OSError as error:
+        _complain(_in_words(error))
+        _silence()
+        return exits.FAILED
+    return _flushed(result if isinstance(result, int) else 0)
+
+
+def _flushed(code: int) -> int:
+    """The exit code, once everything we said is out; what cannot be said is an error too."""
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except BrokenPipeError:
+        _silence()
+    except OSError as error:
+        _complain(f"standard output cannot be written: {error.strerror}")
+        _silence()
+        return code or exits.FAILED
+    return code
+
+
+def _silence() -> None:
+    """Send what is left of our output nowhere: the interpreter would complain of it once more at its end."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _in_words(error: OSError) -> str:
+    """An error of the system's for a person: what happened, to which file, and that nothing is lost."""
+    where = f" ({error.filename})" if error.filename else ""
+    told = f"{error.strerror or error}{where}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{told}; free some space. What was reported is kept: --resume goes on with a run"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{told}; choose another folder with --output"
+    return f"{told}. What was reported is kept: --resume goes on with a run"
 
 
 def _complain(message: str) -> None:
-    echo(f"error: {message}", err=True)
+    with contextlib.suppress(OSError):
+        echo(f"error: {message}", err=True)

@@ -43,7 +43,7 @@ from tiebreak.pipeline import (
 from tiebreak.registry import audit_dataset, use_agents
 from tiebreak.report.baseline import Baseline, baseline_of, read_baseline
 from tiebreak.report.changes import Change, changes, check_held_against, unmatched
-from tiebreak.report.gates import exit_code
+from tiebreak.report.gates import exit_code, is_complete
 from tiebreak.report.judging import judge_notes
 from tiebreak.report.samples import worst_samples
 from tiebreak.report.summary import Summary
@@ -312,7 +312,16 @@ def run_watched(plan: Plan, view: View, console: Console, *, attendant: Attendan
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, on_signal, exits.INTERRUPTED)
         loop.add_signal_handler(signal.SIGTERM, on_signal, exits.TERMINATED)
-        return await run_plan(plan, watch=view.watch, stop=stop, attendant=attendant)
+        return await run_plan(plan, watch=watch, stop=stop, attendant=attendant)
+
+    def watch(event: Event) -> None:
+        # A screen or log that takes no more words does not end a run that people pay for; a reader who left does.
+        try:
+            view.watch(event)
+        except BrokenPipeError:
+            raise
+        except OSError:
+            pass
 
     with view, asyncio.Runner(loop_factory=loop_factory()) as runner:
         summary = runner.run(work())
@@ -330,7 +339,8 @@ def _report(folder: Path, summary: Summary, flags: Flags, console: Console, endi
     written = [] if kept else write_reports(folder, csv_path=csv_path, summary=summary)
     held, alone = _held_against(ending.baseline, folder, flags.changed)
     worse = any(change.worse for change in held)
-    code = ending.interrupted or exit_code(
+    # An interrupt that came when all was done interrupted nothing.
+    code = (0 if is_complete(summary) else ending.interrupted) or exit_code(
         summary, allow_failures=flags.allow_failures, fail_under=flags.fail_under, worse_than_baseline=worse
     )
     if flags.as_json:

@@ -21,7 +21,7 @@ from tiebreak.core.model import ModelRef
 from tiebreak.core.protocols import Attendant, Endpoint, Generates, Provider, Scorer
 from tiebreak.core.redact import Redactor
 from tiebreak.core.run import RunSpec
-from tiebreak.core.trial import Trial, TrialResult
+from tiebreak.core.trial import Outcome, Trial, TrialResult
 from tiebreak.engine.attempt import Agents, Tools, attempt
 from tiebreak.engine.budget import Amount, Budget, Purse
 from tiebreak.engine.call import Caller
@@ -159,7 +159,7 @@ class _Progress:
         """Take note of a result; the contestant is over when all further ones would fail alike."""
         self.done += 1
         failure = result.failure
-        if failure is None:
+        if failure is None or result.outcome is not Outcome.FAILED:
             self.failed_in_a_row = 0
             return
         self.failed_in_a_row += 1
@@ -306,7 +306,9 @@ class _Engine:
                 )
                 await self._within_timeout(assignment, progress)
         except (asyncio.CancelledError, Interrupted):
-            progress.state, progress.message = ContestantState.INTERRUPTED, "stopped on request; --resume goes on from here"
+            if progress.done < assignment.count:
+                progress.state = ContestantState.INTERRUPTED
+                progress.message = "stopped on request; --resume goes on from here"
         except ContestantOver as over:
             progress.end(over.state, str(over))
         except BenchmarkError as error:

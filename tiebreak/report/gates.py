@@ -25,6 +25,11 @@ def exit_code(
     return 3 if worse_than_baseline else 0
 
 
+def is_complete(summary: Summary) -> bool:
+    """Whether every contestant has done all that was planned."""
+    return all(c.finished and c.state == ContestantState.FINISHED for c in summary.contestants)
+
+
 def _broken(contestant: ContestantSummary) -> int:
     """Trials that ended without a result by somebody else's doing."""
     return sum(count for kind, count in contestant.failures.items() if kind not in _OWN_DOING)
