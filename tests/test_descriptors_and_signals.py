@@ -66,14 +66,12 @@ def test_an_interrupt_while_it_starts_leaves_no_traceback(folder: Path, after_s:
     process = subprocess.Popen(
         [*RUN, *ASKING], cwd=folder, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    # From the moment it runs code of ours: before that the interpreter itself starts, and says what it likes.
-    while "run_benchmarks" not in Path(f"/proc/{process.pid}/cmdline").read_text():
-        time.sleep(0.001)
     time.sleep(after_s)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
-    assert "Traceback" not in errors or "site.py" in errors, errors
-    assert process.returncode in (0, 130, -signal.SIGINT)
+    # Before code of ours runs the interpreter itself starts, and says what it likes.
+    assert "tiebreak" not in errors.replace("error: interrupted", ""), errors
+    assert process.returncode in (0, 1, 130, -signal.SIGINT)
 
 
 def test_an_interrupt_after_the_last_answer_interrupts_nothing(folder: Path) -> None:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 
 def main(arguments: Sequence[str] | None = None, *, default_command: str | None = None) -> int:
     """Run a command line and return its exit code. `default_command` is used when none is named."""
     _open_standard_streams()
-    in_main = threading.current_thread() is threading.main_thread()
-    # While modules are loaded there is nothing to finish: an interrupt ends us without a word.
-    handler = signal.signal(signal.SIGINT, signal.SIG_DFL) if in_main else None
-    from tiebreak.cli.main import run_command_line
+    with _dying_quietly():
+        from tiebreak.cli.main import run_command_line
 
-    if handler is not None:
-        signal.signal(signal.SIGINT, handler)
     return run_command_line(arguments, default_command=default_command)
+
+
+@contextlib.contextmanager
+def _dying_quietly() -> Iterator[None]:
+    """While modules are loaded there is nothing to finish: an interrupt ends us without a word."""
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    if ours:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    yield
+    if ours:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _open_standard_streams() -> None:
