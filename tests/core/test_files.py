@@ -92,3 +92,15 @@ def test_any_name_can_really_be_written(tmp_path_factory, name):
         file.write(b"x")
     assert (folder / slug(name)).parent == folder
     assert (folder / slug(name)).read_text() == "x"
+
+
+def test_what_a_killed_writer_left_behind_is_removed_and_a_living_one_left_alone(tmp_path: Path) -> None:
+    target = tmp_path / "report.json"
+    (tmp_path / ".report.json.dead.tmp").write_bytes(b"half")
+    (tmp_path / ".other.json.dead.tmp").write_bytes(b"half")
+    with atomic_writer(target) as first:
+        first.write(b"first")
+        with atomic_writer(target) as second:
+            second.write(b"second")
+    assert target.read_bytes() == b"first"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".other.json.dead.tmp", "report.json"]

@@ -108,13 +108,9 @@ def main(home: Path, arguments: list[str], modes: list[str], every: int, resumes
                 go_on = again if (run / "run.sqlite").exists() else first
                 resumed, told = forked(command(go_on, run, 0, "count"), out)
             whole = (run / "run.sqlite").exists() and rows(run) == expected
-            left = (
-                sorted(path.name for path in run.iterdir() if ".tmp" in path.name or path.name.startswith("."))
-                if run.exists()
-                else []
-            )
+            left = sorted(path.name for path in run.iterdir() if path.name.endswith(".tmp")) if run.exists() else []
             traced = "Traceback" in said or "Traceback" in told
-            good = whole and resumed == 0 and not traced and code != -999
+            good = whole and resumed == 0 and not traced and not left and code != -999
             facts = {"said": said[-1500:], "told": told[-1500:]} if not good else {}
             tell(mode=mode, step=step, code=code, resumed=resumed, whole=whole, left=left, good=good, **facts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+_TEMPORARY = ".tmp"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 _WINDOWS_NAMES = frozenset({"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))})
 
@@ -19,7 +21,10 @@ _WINDOWS_NAMES = frozenset({"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("c
 def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that appears at `path` complete, or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:80]}.", suffix=".tmp")
+    prefix = f".{path.name[:80]}."
+    _remove_leftovers(path.parent, prefix)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=_TEMPORARY)
+    _lock(descriptor)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -30,6 +35,24 @@ def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
     finally:
         Path(temporary).unlink(missing_ok=True)
     _sync_folder(path.parent)
+
+
+def _lock(descriptor: int) -> bool:
+    """Say that the file is in use, for as long as it is open; False when somebody else's is."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _remove_leftovers(folder: Path, prefix: str) -> None:
+    """Remove what a program that was killed in the middle of writing this file has left behind."""
+    for name in os.listdir(folder):
+        if name.startswith(prefix) and name.endswith(_TEMPORARY):
+            with contextlib.suppress(OSError), (folder / name).open("rb") as file:
+                if _lock(file.fileno()):
+                    (folder / name).unlink()
 
 
 def _sync_folder(folder: Path) -> None:
