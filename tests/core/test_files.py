@@ -94,7 +94,7 @@ def test_any_name_can_really_be_written(tmp_path_factory, name):
     assert (folder / slug(name)).read_text() == "x"
 
 
-def test_what_a_killed_writer_left_behind_is_removed_and_a_living_one_left_alone(tmp_path: Path) -> None:
+def test_what_a_killed_writer_left_behind_is_removed_and_a_living_one_left_alone(tmp_path):
     target = tmp_path / "report.json"
     (tmp_path / ".report.json.dead.tmp").write_bytes(b"half")
     (tmp_path / ".other.json.dead.tmp").write_bytes(b"half")

@@ -48,11 +48,11 @@ def _lock(descriptor: int) -> bool:
 
 def _remove_leftovers(folder: Path, prefix: str) -> None:
     """Remove what a program that was killed in the middle of writing this file has left behind."""
-    for name in os.listdir(folder):
-        if name.startswith(prefix) and name.endswith(_TEMPORARY):
-            with contextlib.suppress(OSError), (folder / name).open("rb") as file:
+    for path in folder.iterdir():
+        if path.name.startswith(prefix) and path.name.endswith(_TEMPORARY):
+            with contextlib.suppress(OSError), path.open("rb") as file:
                 if _lock(file.fileno()):
-                    (folder / name).unlink()
+                    path.unlink()
 
 
 def _sync_folder(folder: Path) -> None:
