@@ -33,7 +33,7 @@ WRONG = {
     "agents:\n  mine:\n    command: ''": "line 3: agents.mine.command: expected a text of length >= 1 (it is '')",
     "batch_settings: {max_parallel: -1}": "batch_settings.max_parallel: expected a whole number >= 1 (it is -1)",
     "models: []\nmodels: []": "line 2: the key 'models' stands twice",
-    "models: [": "line 1: not readable as YAML",
+    "models: [": "not readable as YAML",
 }
 
 

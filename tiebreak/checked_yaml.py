@@ -12,12 +12,14 @@ import msgspec
 import yaml
 
 from tiebreak.core.errors import ConfigError
+from tiebreak.core.plain_yaml import compose_plain
 
 Where = tuple[str | int, ...]
 """The way to a value: keys, and places in lists."""
 _T = TypeVar("_T")
 _MOST_MISTAKES = 5
-_DEEPEST = 50
+_DEEPEST = 60
+_MOST_VALUES = 20_000
 _MISTAKE = re.compile(r"(?P<said>.*?)(?: - at (?:`key` in )?`\$(?P<path>.*)`)?$", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
@@ -85,7 +87,7 @@ class CheckedYaml:
 def read_yaml(path: Path) -> CheckedYaml:
     """Read a file; its data is an empty mapping when nothing is in it."""
     try:
-        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        node = compose_plain(path.read_text(encoding="utf-8"))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError(f"{path}, line {line}: not readable as YAML: {error.problem}") from None
@@ -97,16 +99,22 @@ def read_yaml(path: Path) -> CheckedYaml:
 
 def _data(node: yaml.Node, where: Where, lines: dict[Where, int], path: Path) -> Any:
     if len(where) > _DEEPEST:
-        raise ConfigError(f"{path}, line {node.start_mark.line + 1}: an anchor that refers to itself, or too deep a nesting")
+        raise ConfigError(f"{path}, line {node.start_mark.line + 1}: an anchor that refers to itself")
+    if len(lines) > _MOST_VALUES:
+        raise ConfigError(f"{path}: more than {_MOST_VALUES:,} values; are there anchors that stand for one another?")
     lines[where] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
         result: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             key = _data(key_node, (*where, "?"), lines, path)
+            if isinstance(key, dict | list):
+                raise ConfigError(f"{path}, line {key_node.start_mark.line + 1}: a key must be a word or a number")
             if key in result:
                 raise ConfigError(f"{path}, line {key_node.start_mark.line + 1}: the key {key!r} stands twice")
             result[key] = _data(value_node, (*where, key), lines, path)
         return result
+    if node.tag == "tag:yaml.org,2002:merge":
+        raise ConfigError(f"{path}, line {node.start_mark.line + 1}: merge keys (<<) are not read; write the values out")
     if isinstance(node, yaml.SequenceNode):
         return [_data(item, (*where, i), lines, path) for i, item in enumerate(node.value)]
     return yaml.SafeLoader("").construct_object(node)
