@@ -123,7 +123,7 @@ def test_what_is_wrong_is_named_with_its_place(written, text, parts):
         ("id,input,target\nq1,a,x\nq1,b,y\n", ["'q1'", "lines 2 and 3"]),
         ("id,input,target\n", ["empty"]),
         ("", ["empty"]),
-        ("id,input,target\nq1,,x\n", ["line 2", "'input'", "missing"]),
+        ("id,input,target\nq1,,x\n", ["line 2", "'input'", "empty"]),
     ],
 )
 def test_what_is_wrong_in_a_csv_file_is_named_too(written, text, parts):
@@ -143,7 +143,7 @@ def test_an_unknown_name_suggests_a_known_one():
 def test_other_kinds_of_file_are_refused(written):
     """The message says which kinds there are."""
     with pytest.raises(DatasetError, match=r"\.jsonl"):
-        written("x", "data.xlsx")
+        written("x", "data.docx")
 
 
 def test_the_digest_is_of_the_content(written):

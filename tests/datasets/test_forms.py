@@ -162,7 +162,7 @@ def test_a_bad_row_is_named_by_file_place_and_field(tmp_path, name):
     rows = [{"id": "1", "input": "a", "target": "b"}, {"id": "2", "input": "", "target": "c"}]
     (tmp_path / name).write_bytes(WRITTEN[name](rows))
     place = {"q.jsonl": "line 2", "q.csv": "line 3", "q.parquet": "row 2", "q.json": "record 2"}[name]
-    with pytest.raises(DatasetError, match=rf"{name}, {place}: field 'input'"):
+    with pytest.raises(DatasetError, match=rf"{name}, {place}: the column 'input' is empty"):
         load(str(tmp_path / name), known=tuple)
 
 

@@ -59,6 +59,7 @@ class SampleFlags:
     data: Path | None = None
     field: tuple[str, ...] = ()
     map: Path | None = None
+    encoding: str | None = None
     shots: int | None = None
     likelihood: bool = False
     sample_id: tuple[str, ...] = ()
@@ -70,6 +71,7 @@ class SampleFlags:
         return Source(
             path=_absolute(self.data),
             fields=self._fields(),
+            encoding=self.encoding or "",
             shots=self.shots,
             likelihood=self.likelihood,
             ids=tuple(_listed(self.sample_id, "--sample-id")),

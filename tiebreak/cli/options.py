@@ -80,6 +80,7 @@ def sample_options(command: Command) -> Command:
         click.option("--repeats", type=_COUNT, default=None, metavar="K", help="Ask every sample K times."),
         click.option("--data", type=_PATH, metavar="PATH", help="A local copy of a registered dataset: its file or folder."),
         click.option("--field", multiple=True, metavar="COLUMN=FIELD", help="A column of your file and the field it holds."),
+        click.option("--encoding", metavar="NAME", help="How your file's characters are encoded, as in cp1252; else UTF-8."),
         click.option("--map", type=_PATH, metavar="FILE", help="The same for many columns, as YAML."),
         click.option("--sample-id", multiple=True, metavar="IDS", help="Only these samples: ids with commas, * and ?, or @FILE."),
         click.option("--sample-category", multiple=True, metavar="NAMES", help="Only samples of these categories."),

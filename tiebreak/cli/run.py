@@ -52,6 +52,7 @@ from tiebreak.runfile import write_run_file
 from tiebreak.store.folder import has_database, new_run_folder
 from tiebreak.store.reader import StoreReader
 
+_SHOWN_COLUMNS = 12
 _ASK_ABOVE_USD = 1.0
 _STOP_AT_ONCE_S = 1.5
 
@@ -193,6 +194,10 @@ def _note_findings(plan: Plan, flags: Flags, console: Console) -> None:
     if flags.as_json or flags.resume:
         return
     protocol = plan.spec.protocol
+    if plan.dataset.ignored:
+        shown = ", ".join(plan.dataset.ignored[:_SHOWN_COLUMNS])
+        more = "" if len(plan.dataset.ignored) <= _SHOWN_COLUMNS else f" and {len(plan.dataset.ignored) - _SHOWN_COLUMNS} more"
+        console.line(f"Columns that are not read: {shown}{more}. --field COLUMN=FIELD reads one.", style="yellow")
     if protocol.form:
         console.line(f"Protocol: {protocol.form}", style="dim")
     if protocol.public_since:

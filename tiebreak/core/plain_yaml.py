@@ -34,10 +34,13 @@ def _scan(text: str, *, aliases: bool) -> None:
     if len(text) > LARGEST_CHARACTERS:
         raise yaml.YAMLError(f"longer than {LARGEST_CHARACTERS:,} characters")
     depth = 0
-    event: Any
     for event in yaml.parse(text, Loader=_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            raise yaml.MarkedYAMLError(problem=f"nested more than {_DEEPEST} deep", problem_mark=event.start_mark)
+            raise _error(f"nested more than {_DEEPEST} deep", event)
         if isinstance(event, yaml.AliasEvent) and not aliases:
-            raise yaml.MarkedYAMLError(problem="aliases (*name) are not read here", problem_mark=event.start_mark)
+            raise _error("aliases (*name) are not read here", event)
+
+
+def _error(problem: str, event: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)

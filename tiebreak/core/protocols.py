@@ -232,6 +232,8 @@ class Dataset(Protocol):
     """It puts worked examples before its questions itself."""
     kinds: frozenset[str] = frozenset({"question"})
     """What its samples are: question, task, or both."""
+    ignored: Sequence[str] = ()
+    """Columns that nothing was made of."""
     skipped: Sequence[tuple[str, str]] = ()
     """What was left out, and why."""
     profile: Any = None

@@ -32,6 +32,8 @@ class Source:
     """A local copy of a registered dataset: its file or folder."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """Columns of the file and what they are in our words."""
+    encoding: str = ""
+    """How the characters of a text file are encoded; empty: UTF-8, or as its byte order mark says."""
     shots: int | None = None
     """Worked examples before each question; None: as many as the dataset's protocol has."""
     likelihood: bool = False

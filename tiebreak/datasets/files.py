@@ -6,6 +6,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
@@ -17,14 +18,26 @@ from tiebreak.core.sample import Keywords, Sample
 from tiebreak.datasets.indexed import IndexedFile, Row, ToSample
 from tiebreak.datasets.records import PACKED, SUFFIXES, is_records
 
-_INPUTS = ("input", "prompt", "question", "query")
-_TARGETS = ("target", "answer", "expected", "ideal", "response", "answerKey", "label")
+_INPUTS = ("input", "prompt", "question", "query", "problem")
+_TARGETS = (
+    *("target", "answer", "expected", "ideal", "response", "answerKey", "label"),
+    *("expected_answer", "correct_answer", "reference_answer", "expected_output", "gold"),
+)
 _SPLITS = ("test", "validation", "dev", "train")
 _OURS = ("id", "input", "target", "choices", "category", "group", "scorer", "system")
 _KEPT = frozenset(("schema", "rubric", "human"))
 """What scorers and reports may want to know of a row."""
 _CHECKED_OTHERWISE = frozenset(("evaluation_method", "expected_keywords", "__expected"))
 """Fields of rows that have no plain target; few have any, and one look tells."""
+_READ = frozenset(
+    {
+        *(*_INPUTS, *_TARGETS, *_OURS, *_KEPT, *_CHECKED_OTHERWISE),
+        *("rejected_keywords", "keywords_required", "options", "subject", "vars"),
+        *(*ascii_uppercase, *(f"choice{i}" for i in range(10)), *(f"choice_{i}" for i in range(10))),
+    }
+)
+"""Columns that something is made of, by their names in our files."""
+_FOLDED = {name.casefold(): name for name in sorted(_READ) if len(name) > 1}
 _ROLES = ("system", "user", "assistant")
 _ASSERTION = re.compile(r"\s*(equals|contains|icontains|regex|is-json)\s*:?\s*(.*)", re.DOTALL)
 _ASSERTED = {"equals": "exact", "contains": "includes", "icontains": "includes", "regex": "regex", "is-json": "json_schema"}
@@ -33,13 +46,19 @@ _ASSERTED = {"equals": "exact", "contains": "includes", "icontains": "includes",
 def load(name: str, *, known: Callable[[], Sequence[str]], source: Source | None = None) -> IndexedFile:
     """The dataset in a file or folder; `known` gives the registered names, for when there is neither."""
     path = Path(name).expanduser()
-    reading = reader_of((source or Source()).fields)
+    source = source or Source()
+    reading = reader_of(source.fields)
+    used = frozenset(source.fields)
+
+    def is_read(column: str) -> bool:
+        return column in used or _our_name(column) in _READ
+
     if path.is_dir():
-        return IndexedFile(files_in(path), reading, name=name, about="your folder")
+        return IndexedFile(files_in(path), reading, name=name, about="your folder", is_read=is_read, encoding=source.encoding)
     if path.is_file():
         if not is_records(path):
             raise DatasetError(f"{name}: a dataset file ends in {', '.join(SUFFIXES)}, also with {' or '.join(PACKED)} behind")
-        return IndexedFile(path, reading, name=name, about="your file")
+        return IndexedFile(path, reading, name=name, about="your file", is_read=is_read, encoding=source.encoding)
     registered = known()
     close = difflib.get_close_matches(name, registered, n=2)
     hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
@@ -78,9 +97,48 @@ def reader_of(fields: Mapping[str, str]) -> ToSample:
     return read
 
 
+def _our_name(column: str) -> str:
+    """A column's name as we spell it: `Expected Answer` is `expected_answer`."""
+    return column if column in _READ else _FOLDED.get("_".join(column.casefold().replace("-", " ").split()), column)
+
+
+@lru_cache(maxsize=256)
+def _renamed(columns: tuple[str, ...]) -> Mapping[str, str]:
+    """Columns that are spelled in another way than ours, and ours; none where both are there."""
+    ours = {column: _our_name(column) for column in columns}
+    return {column: name for column, name in ours.items() if column != name and name not in columns}
+
+
+def _in_our_words(row: Row) -> tuple[Row, frozenset[str]]:
+    """The row by our names without its empty cells, and the names of those."""
+    if names := _renamed(tuple(row)):
+        row = {names.get(column, column): value for column, value in row.items()}
+    if "" not in row.values():
+        return row, frozenset()
+    blank = frozenset(name for name, value in row.items() if isinstance(value, str) and not value)
+    return {name: value for name, value in row.items() if name not in blank}, blank
+
+
 def to_sample(row: Row, number: int) -> Sample:
     """A row in any of the usual forms: see docs/datasets.md."""
-    row = _flattened(row)
+    row, blank = _in_our_words(row)
+    try:
+        return _sample(_flattened(row), number)
+    except _Missing as missing:
+        empty = next((name for name in missing.names if name in blank), None)
+        raise (ValueError(f"the column {empty!r} is empty in this row") if empty else missing) from None
+
+
+class _Missing(ValueError):
+    """A row lacks a field that it must have, under any of these names."""
+
+    def __init__(self, row: Row, names: Sequence[str]) -> None:
+        there = ", ".join(map(repr, row)) or "nothing"
+        super().__init__(f"field {names[0]!r} is missing; the row has {there}. --field COLUMN={names[0]} says which column it is")
+        self.names = names
+
+
+def _sample(row: Row, number: int) -> Sample:
     messages = _messages(row)
     choices = _choices(row)
     keywords, asserted = (None, None) if _CHECKED_OTHERWISE.isdisjoint(row) else (_keywords(row), _promptfoo_assertion(row))
@@ -147,19 +205,14 @@ def _text(row: Row, names: tuple[str, ...]) -> str:
             return value
         if value is not None:
             raise ValueError(f"field {name!r} must be a text that is not empty, not {value!r}")
-    raise _missing(row, names[0])
-
-
-def _missing(row: Row, name: str) -> ValueError:
-    there = ", ".join(map(repr, row)) or "nothing"
-    return ValueError(f"field {name!r} is missing; the row has {there}. --field COLUMN={name} says which column it is")
+    raise _Missing(row, names)
 
 
 def _targets(row: Row, choices: tuple[str, ...]) -> tuple[str, ...]:
     for name in _TARGETS:
         if name in row:
             return _resolved(row[name], choices, name)
-    raise _missing(row, _TARGETS[0])
+    raise _Missing(row, _TARGETS)
 
 
 def _resolved(value: Any, choices: tuple[str, ...], name: str) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ ToSample = Callable[[Row, int], Sample]
 
 
 _KEPT_BYTES = 12_000_000
+_MOST_LAYOUTS = 1_000
 _SAMPLE_BYTES = 1_000
 """About what a sample weighs besides its text."""
 
@@ -39,6 +40,8 @@ class IndexedFile:
         public_since: int | None = None,
         below: str = "",
         has_shots: bool = False,
+        encoding: str = "",
+        is_read: Callable[[str], bool] | None = None,
     ) -> None:
         self.name = name
         self.about = about
@@ -46,7 +49,8 @@ class IndexedFile:
         self.public_since = public_since
         self.has_shots = has_shots
         self._to_sample = to_sample
-        self._files: list[Records] = [open_records(p, below=below) for p in ([path] if isinstance(path, Path) else path)]
+        paths = [path] if isinstance(path, Path) else path
+        self._files: list[Records] = [open_records(p, below=below, encoding=encoding) for p in paths]
         self._first = array("Q")
         """Position of each file's first record."""
         self._places = array("Q")
@@ -57,6 +61,9 @@ class IndexedFile:
         self._kept: list[Sample] = []
         """The first samples, as many as weigh little: a small dataset is read only once."""
         self._room = _KEPT_BYTES
+        self.ignored: list[str] = []
+        self._is_read = is_read
+        self._layouts: set[tuple[str, ...]] = set()
         self._index()
 
     def __len__(self) -> int:
@@ -84,6 +91,7 @@ class IndexedFile:
         for records in self._files:
             self._first.append(len(self._places))
             for place, row in checked_rows(records):
+                self._note_ignored(row)
                 try:
                     sample = self._to_sample(row, len(self._places) + 1)
                 except ValueError as error:
@@ -99,6 +107,13 @@ class IndexedFile:
         self._refuse_duplicates()
         self.scorers = tuple(scorers)
         self.digest = self._files[0].digest.hexdigest() if len(self._files) == 1 else digest.hexdigest()
+
+    def _note_ignored(self, row: Row) -> None:
+        """Remember columns that nothing is made of; rows mostly have the same ones."""
+        if self._is_read is None or (columns := tuple(row)) in self._layouts or len(self._layouts) >= _MOST_LAYOUTS:
+            return
+        self._layouts.add(columns)
+        self.ignored += [name for name in columns if name not in self.ignored and not self._is_read(name)]
 
     def _keep(self, sample: Sample) -> None:
         if self._room > 0:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bz2
+import codecs
+import contextlib
 import csv
 import gzip
 import hashlib
@@ -23,7 +25,16 @@ from tiebreak.core.extras import optional
 
 Row = Mapping[str, Any]
 
-SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
+_DELIMITERS = ",;\t|"
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""What a file that is not UTF-8 may begin with to say so; the longer ones first."""
+_USUAL = ("cp1252", "cp1251", "shift_jis", "gb18030", "big5", "euc_kr", "mac_roman", "utf-16")
 PACKED = (".gz", ".bz2")
 _LARGEST_FIELD = 64 * 1024 * 1024
 _PARQUET_ROWS = 1000
@@ -64,14 +75,21 @@ def is_records(path: Path) -> bool:
     return _kind(path) in SUFFIXES
 
 
-def open_records(path: Path, *, below: str = "") -> Records:
+def open_records(path: Path, *, below: str = "", encoding: str = "") -> Records:
     """The records of a file; of a JSON file, the list found under the key `below`."""
     kind = _kind(path)
     if kind == ".parquet":
         return _Parquet(path)
+    if kind == ".xlsx":
+        return _Excel(path)
     file = _opened(path)
-    if kind == ".csv":
-        return _Csv(path, file)
+    try:
+        file = _in_utf8(path, file, encoding)
+    except DatasetError:
+        file.close()
+        raise
+    if kind in (".csv", ".tsv"):
+        return _Csv(path, file, delimiter="\t" if kind == ".tsv" else "")
     if kind == ".json":
         return _Json(path, file, below)
     return _Jsonl(path, file)
@@ -110,6 +128,46 @@ def _unpacked(path: Path) -> BinaryIO:
     return file  # type: ignore[return-value]
 
 
+def _in_utf8(path: Path, file: BinaryIO, encoding: str) -> BinaryIO:
+    """The file's text in UTF-8: the file itself, or an unnamed copy of one that is encoded otherwise."""
+    encoding = encoding or _marked_encoding(file)
+    try:
+        if not encoding or codecs.lookup(encoding).name == "utf-8":
+            return file
+        return _transcoded(file, encoding)
+    except LookupError:
+        usual = ", ".join(_USUAL)
+        raise DatasetError(f"--encoding {encoding}: there is no such encoding; often used are {usual}") from None
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"{path}: not readable as {encoding}: {error.reason}; another --encoding may fit") from None
+
+
+def _marked_encoding(file: BinaryIO) -> str:
+    """The encoding that a file's byte order mark names; empty for UTF-8 and for none."""
+    start = file.read(4)
+    file.seek(0)
+    return next((name for mark, name in _MARKS if start.startswith(mark)), "")
+
+
+def _transcoded(file: BinaryIO, encoding: str) -> BinaryIO:
+    copy: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 -- it lives as long as the dataset
+    with io.TextIOWrapper(file, encoding=encoding, newline="") as text:
+        while chunk := text.read(1 << 20):
+            copy.write(chunk.encode())
+    copy.seek(0)
+    return copy  # type: ignore[return-value]
+
+
+def _not_utf8(error: UnicodeDecodeError) -> str:
+    """What is wrong with bytes that are no UTF-8, and what to say if they are what they most often are."""
+    data = error.object
+    around = data[max(0, error.start - 12) : error.start + 12].decode("cp1252", "replace").strip()
+    return (
+        f"not UTF-8: the byte 0x{data[error.start]:02x}. As Windows-1252 it would read {around!r}: if that is right, "
+        "say --encoding cp1252, else the encoding the file was saved in"
+    )
+
+
 class _File:
     """What is read from bytes: a file that is closed with the last that uses it."""
 
@@ -142,8 +200,9 @@ class _Jsonl(_File):
         offset = 0
         for line in self._file:
             self.digest.update(line)
-            if line.strip():
-                yield offset, _object(line, offset)
+            start = len(codecs.BOM_UTF8) if not offset and line.startswith(codecs.BOM_UTF8) else 0
+            if line[start:].strip():
+                yield offset + start, _object(line[start:], offset)
             offset += len(line)
 
     def read(self, place: int, end: int | None) -> Row:
@@ -154,18 +213,27 @@ class _Jsonl(_File):
 class _Csv(_File):
     """A header line, then a record per row; quoted fields may hold line breaks."""
 
-    def __init__(self, path: Path, file: BinaryIO) -> None:
+    def __init__(self, path: Path, file: BinaryIO, *, delimiter: str = "") -> None:
         super().__init__(path, file)
         csv.field_size_limit(min(sys.maxsize, _LARGEST_FIELD))
+        self._delimiter = delimiter or self._found_delimiter()
         self._header: list[str] = []
         self._consumed = 0
 
+    def _found_delimiter(self) -> str:
+        """The one that makes the most columns of the header; a spreadsheet of many countries writes semicolons."""
+        line = self._file.readline().decode("utf-8", "replace")
+        self._file.seek(0)
+        columns = {mark: len(next(csv.reader([line], delimiter=mark), [])) for mark in _DELIMITERS}
+        return max(columns, key=columns.__getitem__)
+
     def rows(self) -> Iterator[tuple[int, Row]]:
         """Place and content of each row that holds something."""
-        reader = csv.reader(self._lines(), strict=True)
+        reader = csv.reader(self._lines(), strict=True, delimiter=self._delimiter)
         offset = 0
         try:
             self._header = [name.strip().lstrip("\ufeff") for name in next(reader, [])]
+            _refuse_twins(self._header)
             offset = self._consumed
             for values in reader:
                 if any(values):
@@ -176,19 +244,29 @@ class _Csv(_File):
 
     def read(self, place: int, end: int | None) -> Row:
         """The row that begins at a place."""
-        text = self._bytes(place, end).decode("utf-8", "replace")
-        return self._row(next(csv.reader(io.StringIO(text, newline=""))), place)
+        text = self._bytes(place, end).decode("utf-8")
+        return self._row(next(csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter)), place)
 
     def _lines(self) -> Iterator[str]:
         for line in self._file:
             self.digest.update(line)
             self._consumed += len(line)
-            yield line.decode("utf-8", "replace")
+            try:
+                yield line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise BadRecord(self._consumed - len(line), _not_utf8(error)) from None
 
     def _row(self, values: list[str], place: int) -> Row:
-        if len(values) != len(self._header):
-            raise BadRecord(place, f"{len(values)} fields, but the header names {len(self._header)}")
-        return {name: value for name, value in zip(self._header, values, strict=True) if value != ""}
+        named, given = len(self._header), len(values)
+        if (given != named and any(values[named:])) or given < named:
+            raise BadRecord(place, f"{given} fields, but the header names {named}")
+        return {name: value for name, value in zip(self._header, values, strict=False) if name}
+
+
+def _refuse_twins(header: list[str]) -> None:
+    twins = [name for name in dict.fromkeys(header) if name and header.count(name) > 1]
+    if twins:
+        raise BadRecord(0, f"the header names {twins[0]!r} twice")
 
 
 class _Json:
@@ -220,7 +298,9 @@ class _Json:
 
 def _list_in(path: Path, data: bytes, below: str) -> list[Any]:
     try:
-        value = msgspec.json.decode(data)
+        value = msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8))
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"{path}: {_not_utf8(error)}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise DatasetError(f"{path}: not readable as JSON: {error}") from None
     if isinstance(value, dict):
@@ -278,6 +358,46 @@ class _Parquet:
         return begin, table.to_pylist()
 
 
+class _Excel:
+    """The first sheet of a workbook: a header row, then a record per row."""
+
+    def __init__(self, path: Path) -> None:
+        openpyxl = optional("openpyxl", extra="excel", needed_by="an Excel file")
+        self.path = path
+        self.digest = hashlib.blake2b(path.read_bytes(), digest_size=16)
+        try:
+            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        except Exception as error:
+            raise DatasetError(f"{path}: not readable as an Excel workbook: {error}") from None
+        with contextlib.closing(book):
+            self._cells = [[_cell(value) for value in row] for row in book.worksheets[0].iter_rows(values_only=True)]
+
+    def rows(self) -> Iterator[tuple[int, Row]]:
+        """Number and content of each row that holds something."""
+        self._header = [name.strip() for name in self._cells[0]] if self._cells else []
+        _refuse_twins(self._header)
+        for place, values in enumerate(self._cells[1:], start=1):
+            if any(values):
+                yield place, self.read(place, None)
+
+    def read(self, place: int, end: int | None) -> Row:
+        """The row of a number."""
+        return {name: value for name, value in zip(self._header, self._cells[place], strict=False) if name}
+
+    def where(self, place: int) -> str:
+        """The row as the sheet counts it."""
+        return f"row {place + 1}"
+
+
+def _cell(value: Any) -> str:
+    """A cell as a person reads it: 3 rather than 3.0, a date without midnight."""
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).removesuffix(" 00:00:00").strip()
+
+
 def _without_none(row: Mapping[str, Any]) -> Row:
     return {name: value for name, value in row.items() if value is not None}
 
@@ -285,6 +405,8 @@ def _without_none(row: Mapping[str, Any]) -> Row:
 def _object(line: bytes, place: int) -> Row:
     try:
         row = msgspec.json.decode(line)
+    except UnicodeDecodeError as error:
+        raise BadRecord(place, _not_utf8(error)) from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadRecord(place, f"not readable as JSON: {error}") from None
     if not isinstance(row, dict):
