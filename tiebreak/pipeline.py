@@ -34,6 +34,7 @@ from tiebreak.report.summary import Summary, summarise
 from tiebreak.report.tabular import write_files
 from tiebreak.report.work_files import write_work_files
 from tiebreak.store.folder import DATABASE, at_rest, has_database
+from tiebreak.store.looks import look_into
 from tiebreak.store.reader import FiguresKeeper, StoreReader
 from tiebreak.store.store import STANDING, Store, continued
 
@@ -95,9 +96,10 @@ async def run_plan(
             async for event in events:
                 watch(event)
         store.complete()
+        seen = look_into(spec.results_dir)
         # Written by ourselves a moment ago: it need not be looked through for damage.
         with StoreReader(spec.results_dir, check=False) as reader:
-            summary = summarise(reader)
+            summary = summarise(reader, seen=seen)
         store.keep("summary", summary)
     return summary
 
@@ -179,9 +181,10 @@ def describe(plan: Plan, clock: Clock) -> RunInfo:
 
 def read_summary(folder: Path) -> Summary:
     """The summary of a run, from its store alone."""
+    seen = look_into(folder)
     settle(folder)
     with StoreReader(folder) as reader:
-        return summarise(reader)
+        return summarise(reader, seen=seen)
 
 
 def settle(folder: Path) -> None:
@@ -199,10 +202,11 @@ def settle(folder: Path) -> None:
 def write_reports(folder: Path, *, csv_path: Path | None, summary: Summary | None = None) -> list[Path]:
     """Write the run's files and say where they are; `csv_path` None leaves the CSV out."""
     report = folder / REPORT_JSON
+    seen = look_into(folder)
     settle(folder)
     # Whoever has a summary has read the store already.
     with StoreReader(folder, check=summary is None) as reader:
-        summary = summary or summarise(reader)
+        summary = summary or summarise(reader, seen=seen)
         write_files(reader, summary, report, csv_path)
         written = write_work_files(reader, summary, folder) if summary.tasks else []
         page = write_page(reader, summary, folder / REPORT_HTML)

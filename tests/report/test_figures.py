@@ -98,8 +98,8 @@ def test_files_are_the_same_from_kept_figures(tmp_path: Path, kind: str, monkeyp
         "UPDATE trials SET score = 0",
         "UPDATE trials SET superseded = 1 WHERE number = 1",
         "DELETE FROM trials WHERE number = 3",
-        "INSERT INTO trials SELECT 999, 'new', contestant, asked, sample, category, repeat, outcome, score, NULL, 1, 1, 1, 1, 1,"
-        " 1, 1, 1, 1, 1, '', 0, 0, NULL, NULL, NULL, NULL, NULL, NULL FROM trials LIMIT 1",
+        "INSERT INTO trials SELECT 999, 'new', contestant, asked, sample, category, repeat, outcome, score, NULL, NULL, 1, 1, 1,"
+        " 1, 1, 1, 1, 1, 1, 1, 1, '', 0, 0, NULL, NULL, NULL, NULL, NULL, NULL FROM trials LIMIT 1",
         "UPDATE run SET info = info",
         "DELETE FROM samples WHERE rowid = 1",
         "UPDATE contestants SET label = 'z' WHERE contestant = 1",
@@ -216,7 +216,7 @@ def test_a_kill_while_they_are_written_leaves_the_run_as_it_was(tmp_path: Path) 
         "from tiebreak import pipeline\n"
         "def killed(keeper, summary):\n"
         "    keeper._connection.execute('PRAGMA cache_size = 1')\n"
-        "    keeper.keep_facts('SELECT hex(zeroblob(9000)), 0, 0, 0, 0, 0, 0, 0, 0 FROM trials')\n"
+        "    keeper.keep_facts('SELECT hex(zeroblob(9000)), 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM trials')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
         "pipeline.keep_facts = killed\n"
         "pipeline.settle(Path(sys.argv[1]))\n"

@@ -15,7 +15,7 @@ from tiebreak.store.reader import StoreReader
 if TYPE_CHECKING:
     from tiebreak.stats.holdout import Choice
 
-_KEYS = "SELECT sample, max(grouped) FROM samples GROUP BY sample ORDER BY sample"
+_KEYS = "SELECT sample, max(grouped) FROM samples GROUP BY sample ORDER BY min(place), sample"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

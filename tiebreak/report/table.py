@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tiebreak.report.money import dollars
 from tiebreak.report.summary import ContestantSummary, Summary
 
 _HEADINGS = ("Provider", "Score", "Right", "Wrong", "No answer", "Failed", "Time", "Cost")
@@ -56,8 +57,8 @@ def cost(contestant: ContestantSummary) -> str:
     if contestant.model.local:
         return "local"
     if contestant.cost_usd is not None:
-        return f"${contestant.cost_usd:.4f}"
-    return f"≥ ${contestant.known_cost_usd:.4f}" if contestant.known_cost_usd else "unknown"
+        return dollars(contestant.cost_usd)
+    return f"≥ {dollars(contestant.known_cost_usd)}" if contestant.known_cost_usd else "unknown"
 
 
 def duration(seconds: float) -> str:

@@ -33,6 +33,7 @@ COLUMNS = {
     "repeat": "t.repeat",
     "outcome": "t.outcome",
     "score": "t.score",
+    "second": "t.second",
     "answer": "t.answer",
     "expected": "s.target",
     "because": "t.because",
@@ -48,6 +49,7 @@ COLUMNS = {
     "first_token_s": "round(t.first_token_s, 6)",
     "queue_s": "round(t.queue_s, 6)",
     "retry_s": "round(t.retry_s, 6)",
+    "in_flight": "t.in_flight",
     "cached": "t.cached",
     "attempts": "t.attempts",
     "finished_at": "t.finished_at",
@@ -136,6 +138,13 @@ def summary_data(summary: Summary) -> dict[str, Any]:
         "contestants": [_contestant_data(contestant) for contestant in summary.contestants],
         "comparisons": [asdict(comparison) for comparison in summary.comparisons],
         "tiers": summary.tiers,
+        "leader": summary.leader,
+        "alternatives": [asdict(alternative) for alternative in summary.alternatives],
+        "costs": asdict(summary.costs) if summary.costs else None,
+        "speeds": asdict(summary.speeds) if summary.speeds else None,
+        "looks": summary.looks,
+        "extensions": summary.extensions,
+        "error": summary.error,
         "common_samples": summary.common_samples,
         "cost_front": summary.cost_front,
         "latency_front": summary.latency_front,
@@ -175,6 +184,7 @@ def _contestant_data(summary: ContestantSummary) -> dict[str, Any]:
 
 _FIGURES = (
     *("state", "message", "planned", "right", "wrong", "no_answer", "refused", "empty", "filtered", "cut_off", "not_asked"),
-    *("score", "interval_method", "samples", "score_failures_wrong", "common_score", "tier", "ranks", "pass_at", "pass_all"),
+    *("score", "interval_method", "samples", "score_failures_wrong", "adjusted_score", "tier", "ranks", "pass_at", "pass_all"),
     *("seconds", "model_seconds", "input_tokens", "output_tokens", "cost_usd", "known_cost_usd", "cost_per_trial"),
+    *("second_readings", "readings_differ"),
 )

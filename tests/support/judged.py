@@ -1,0 +1,125 @@
+"""The decisions of the product about a run of a made-up world: pure, or through engine, store and summary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from support.made import Planted, described
+from support.worlds import Draw, World, false_claims
+from tiebreak.report.ranking import Course, Scored, rank
+from tiebreak.report.summary import ContestantSummary, Summary
+from tiebreak.report.tally import Tally
+from tiebreak.report.value import compare_costs, compare_speeds
+from tiebreak.report.verdict import Claim, claims
+from tiebreak.stats.schedule import Schedule
+
+
+def _tally(draw: Draw, row: int) -> Tally:
+    """What a contestant's trials add up to, filled in without a store."""
+    samples = draw.scores.shape[1]
+    tally = Tally(samples)
+    answered = ~draw.failed[row]
+    scored = np.where(answered & ~draw.refused[row], draw.scores[row], 0.0)
+    read = np.where(answered & ~draw.refused[row], draw.second[row], 0.0)
+    for name, values in (("sums", scored), ("second_sums", read)):
+        getattr(tally, name)[:] = type(tally.sums)("d", values.sum(axis=1))
+    for name, values in (("counts", answered), ("failed", ~answered)):
+        getattr(tally, name)[:] = type(tally.counts)("i", values.sum(axis=1).tolist())
+    for taken, values in ((tally.speed, draw.seconds[row]), (tally.prices, draw.cost_usd[row])):
+        taken.sums[:] = type(taken.sums)("d", values.sum(axis=1))
+        taken.counts[:] = type(taken.counts)("i", [draw.scores.shape[2]] * samples)
+    tally.flights[:] = type(tally.flights)("d", [float(draw.scores.shape[2])] * samples)
+    tally.readings_differ = int(((scored != read) & answered).sum())
+    tally.failures = Counter({"timeout": int((~answered).sum())} if not answered.all() else {})
+    return tally
+
+
+def summary_of_draw(world: World, draw: Draw, *, schedule: Schedule | None = None) -> Summary:
+    """The summary of a finished run, by the pure part of the product: no store, no files."""
+    tallies = [_tally(draw, row) for row in range(len(world.labels))]
+    groups = None if draw.groups is None else draw.groups.tolist()
+    samples = draw.scores.shape[1]
+    scored = [
+        Scored(label=label, tally=tally, rankable=sum(map(bool, tally.counts)) >= samples / 2, done=samples)
+        for label, tally in zip(world.labels, tallies, strict=True)
+    ]
+    ranking = rank(scored, Course(groups=groups, planned=samples, schedule=schedule or Schedule()))
+    contestants = [_contestant(one, draw) for one in scored]
+    placed = [
+        replace(c, adjusted_score=place.score, tier=place.tier, ranks=place.ranks)
+        if (place := ranking.places.get(c.label))
+        else c
+        for c in contestants
+    ]
+    return Summary(
+        info=described([Planted(label=label, planted=()) for label in world.labels], samples),
+        contestants=tuple(placed),
+        comparisons=ranking.comparisons,
+        tiers=ranking.tiers,
+        leader=ranking.leader,
+        alternatives=ranking.alternatives,
+        common_samples=ranking.common_samples,
+    )
+
+
+def _contestant(one: Scored, draw: Draw) -> ContestantSummary:
+    found = one.tally.estimate(None)
+    trials = draw.scores.shape[1] * draw.scores.shape[2]
+    failed = sum(one.tally.failed)
+    return ContestantSummary(
+        contestant=Planted(label=one.label, planted=()).contestant,
+        planned=trials,
+        planned_samples=draw.scores.shape[1],
+        right=trials - failed,
+        failures={"timeout": failed} if failed else {},
+        score=found.mean if found.n else None,
+        samples=found.n,
+    )
+
+
+def value_of(world: World, rng: np.random.Generator) -> tuple[str | None, str | None]:
+    """Who is said to be the cheapest, and the fastest, of a run whose contestants are all among the best."""
+    draw = world.draw(rng)
+    tallies = [(label, _tally(draw, row)) for row, label in enumerate(world.labels)]
+    groups = None if draw.groups is None else draw.groups.tolist()
+    costs, speeds = compare_costs(tallies, world.labels, groups), compare_speeds(tallies, groups)
+    assert costs is not None
+    assert speeds is not None
+    return costs.least, speeds.least
+
+
+def verdict_of(world: World, rng: np.random.Generator) -> tuple[Summary, Claim]:
+    """A run of a world: its summary and the first claim."""
+    summary = summary_of_draw(world, world.draw(rng))
+    return summary, claims(summary)[0]
+
+
+def false_in(world: World, summary: Summary, claim: Claim) -> list[tuple[str, str]]:
+    """Whoever is said to be better, by the first claim or by any pair of the table, and is not."""
+    shown = [(pair.first, pair.second) for pair in summary.comparisons if pair.separated]
+    return [*false_claims(world, claim.kind, claim.facts), *(pair for pair in shown if not world.better(*pair))]
+
+
+def planted(world: World, draw: Draw) -> list[Planted]:
+    """The same run as trials to be written to a store, repeat by repeat."""
+    found = []
+    for row, label in enumerate(world.labels):
+        flat = [
+            "timeout" if failed else "refused" if refused else float(score)
+            for failed, refused, score in zip(
+                draw.failed[row].T.ravel(), draw.refused[row].T.ravel(), draw.scores[row].T.ravel(), strict=True
+            )
+        ]
+        found.append(
+            Planted(
+                label=label,
+                planted=flat,
+                seconds=draw.seconds[row].T.ravel().tolist(),
+                cost_usd=draw.cost_usd[row].T.ravel().tolist(),
+                second=draw.second[row].T.ravel().tolist(),
+            )
+        )
+    return found

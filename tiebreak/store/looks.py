@@ -1,0 +1,72 @@
+"""Looks at a verdict before the end of the plan: written down before they are shown, because they cost certainty."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tiebreak.core.errors import StoreError
+from tiebreak.core.run import RunInfo
+from tiebreak.store.folder import DATABASE
+from tiebreak.store.store import read_info
+
+_WAIT_S = 10.0
+"""How long whoever is writing to the run is waited for."""
+_ENDED = "SELECT contestant, count(*) FROM trials WHERE superseded = 0 GROUP BY contestant ORDER BY contestant"
+_INSERT = "INSERT INTO looks VALUES (?, ?, ?, ?)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What somebody saw: how many trials of each contestant had ended, by its number, out of how many planned."""
+
+    planned: int
+    answered: dict[int, int]
+
+
+def look_into(folder: Path) -> bool:
+    """Write down that somebody is about to see the run; False where that cannot be written, and so nothing may be compared."""
+    address = f"{(folder / DATABASE).resolve().as_uri()}?mode=rw"
+    try:
+        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=_WAIT_S, isolation_level=None)) as connection:
+            # Where a summary is kept, nothing has happened since it was last seen.
+            if not connection.execute("SELECT 1 FROM figures WHERE name = 'summary'").fetchone():
+                record_look(connection, read_info(connection))
+    except sqlite3.OperationalError:
+        return False
+    except (sqlite3.DatabaseError, StoreError):
+        return True  # There is nothing to see; whoever reads the run says what is wrong with it.
+    return True
+
+
+def record_look(connection: sqlite3.Connection, info: RunInfo) -> None:
+    """Write down what is to be seen, unless nobody could compare anything yet, all is over, or the last look saw the same."""
+    references = {contestant.label for contestant in info.contestants if contestant.reference}
+    rows = connection.execute("SELECT contestant, label FROM contestants")
+    tested = {number for number, label in rows if label not in references}
+    ended = {number: count for number, count in connection.execute(_ENDED) if number in tested}
+    if len(ended) < 2 or min(ended.values()) >= info.planned:
+        return
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        if read_looks(connection)[-1:] != [Look(planned=info.planned, answered=ended)]:
+            now = datetime.now(UTC).isoformat(timespec="microseconds")
+            connection.executemany(_INSERT, [(now, number, count, info.planned) for number, count in ended.items()])
+
+
+def read_looks(connection: sqlite3.Connection) -> Sequence[Look]:
+    """Every look, the first one first."""
+    looks: dict[str, Look] = {}
+    query = "SELECT at, contestant, answered, planned FROM looks WHERE contestant IS NOT NULL ORDER BY rowid"
+    for at, contestant, answered, planned in connection.execute(query):
+        looks.setdefault(at, Look(planned=planned, answered={})).answered[contestant] = answered
+    return list(looks.values())
+
+
+def read_extensions(connection: sqlite3.Connection) -> Sequence[int]:
+    """The plans that the run was extended beyond, the first one first; in trials of each contestant."""
+    return [row[0] for row in connection.execute("SELECT planned FROM looks WHERE contestant IS NULL ORDER BY rowid")]
