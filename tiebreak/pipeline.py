@@ -100,7 +100,8 @@ async def run_plan(
         # Written by ourselves a moment ago: it need not be looked through for damage.
         with StoreReader(spec.results_dir, check=False) as reader:
             summary = summarise(reader, seen=seen)
-        store.keep("summary", summary)
+        if seen:
+            store.keep("summary", summary)
     return summary
 
 
@@ -181,29 +182,32 @@ def describe(plan: Plan, clock: Clock) -> RunInfo:
 
 def read_summary(folder: Path) -> Summary:
     """The summary of a run, from its store alone."""
-    seen = look_into(folder)
-    settle(folder)
+    seen = settle(folder)
     with StoreReader(folder) as reader:
         return summarise(reader, seen=seen)
 
 
-def settle(folder: Path) -> None:
-    """Have a run at rest keep what its reports and pages need; where it cannot, they work it out every time."""
-    if not at_rest(folder):
-        return
+def settle(folder: Path) -> bool:
+    """Have a run at rest keep what its reports and pages need; where it cannot, they work it out every time.
+
+    Says whether the run may be seen: who sees one before its end is written down first.
+    """
+    seen = look_into(folder)
+    if not seen or not at_rest(folder):
+        return seen
     with contextlib.suppress(StoreBusy, OSError), FiguresKeeper.open(folder) as keeper:
         if kept_census(keeper) is None:
             summary = summarise(keeper)
             keeper.keep("summary", summary)
             keeper.keep("spreads", spreads(keeper, summary))
             keep_facts(keeper, summary)
+    return seen
 
 
 def write_reports(folder: Path, *, csv_path: Path | None, summary: Summary | None = None) -> list[Path]:
     """Write the run's files and say where they are; `csv_path` None leaves the CSV out."""
     report = folder / REPORT_JSON
-    seen = look_into(folder)
-    settle(folder)
+    seen = settle(folder)
     # Whoever has a summary has read the store already.
     with StoreReader(folder, check=summary is None) as reader:
         summary = summary or summarise(reader, seen=seen)

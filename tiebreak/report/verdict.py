@@ -83,7 +83,7 @@ def _standing(summary: Summary) -> Claim:
     if summary.leader is not None:
         pair = _closest(summary, summary.leader, behind)
         return Claim("leads", {**_pair_facts(summary, pair), "behind": behind, "tiers_depend_on": depends})
-    if _separated_among(summary, first):
+    if _differ(summary, first):
         return Claim("contradiction", {"among": list(first)})
     ahead = _ahead(summary, first, behind)
     unsettled = [label for label in behind if not _shown(summary, first[0], label)]
@@ -113,8 +113,10 @@ def _ahead(summary: Summary, first: Sequence[str], behind: Sequence[str]) -> dic
     return {label: beaten for label, beaten in found.items() if beaten or len(first) == 1}
 
 
-def _separated_among(summary: Summary, labels: Sequence[str]) -> bool:
-    return any(pair.separated and {pair.first, pair.second} <= set(labels) for pair in summary.comparisons)
+def _differ(summary: Summary, labels: Sequence[str]) -> bool:
+    """Whether the test of any two of these shows a difference, whatever that hangs on."""
+    among = [pair for pair in summary.comparisons if {pair.first, pair.second} <= set(labels)]
+    return any(pair.separated or (pair.p_corrected < SURE and pair.difference > 0) for pair in among)
 
 
 def _turning(summary: Summary) -> Alternative | None:
@@ -146,7 +148,7 @@ def _check(summary: Summary, claim: Claim) -> None:
     facts = claim.facts
     if claim.kind == "tie":
         assert facts["p_corrected"] >= SURE, "a tie with a difference that is shown"
-        assert not _separated_among(summary, facts["tied"]), "a tie of contestants of whom one is shown to be better"
+        assert not _differ(summary, facts["tied"]), "a tie of contestants of whom one is shown to be better"
         assert all(_shown(summary, one, label) for one, beaten in facts["ahead"].items() for label in beaten)
     if claim.kind == "leads":
         others = [model.label for model in summary.ranked if model.label != facts["first"]]

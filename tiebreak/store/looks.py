@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tiebreak.core.errors import StoreError
-from tiebreak.core.run import RunInfo
 from tiebreak.store.folder import DATABASE
 from tiebreak.store.store import read_info
 
@@ -31,31 +30,40 @@ class Look:
 def look_into(folder: Path) -> bool:
     """Write down that somebody is about to see the run; False where that cannot be written, and so nothing may be compared."""
     address = f"{(folder / DATABASE).resolve().as_uri()}?mode=rw"
-    try:
-        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=_WAIT_S, isolation_level=None)) as connection:
-            # Where a summary is kept, nothing has happened since it was last seen.
-            if not connection.execute("SELECT 1 FROM figures WHERE name = 'summary'").fetchone():
-                record_look(connection, read_info(connection))
-    except sqlite3.OperationalError:
-        return False
-    except (sqlite3.DatabaseError, StoreError):
-        return True  # There is nothing to see; whoever reads the run says what is wrong with it.
+    with contextlib.ExitStack() as stack:
+        try:
+            connection = sqlite3.connect(address, uri=True, timeout=_WAIT_S, isolation_level=None)
+            stack.callback(connection.close)
+            look = _look_now(connection)
+        except (sqlite3.DatabaseError, StoreError):
+            return True  # There is nothing to see; whoever reads the run says what is wrong with it.
+        try:
+            if look is not None:
+                _record(connection, look)
+        except sqlite3.DatabaseError:
+            return False
     return True
 
 
-def record_look(connection: sqlite3.Connection, info: RunInfo) -> None:
-    """Write down what is to be seen, unless nobody could compare anything yet, all is over, or the last look saw the same."""
+def _look_now(connection: sqlite3.Connection) -> Look | None:
+    """What is to be seen; None where nobody can compare anything yet, all is over, or nothing has happened since a look."""
+    if connection.execute("SELECT 1 FROM figures WHERE name = 'summary'").fetchone():
+        return None  # Kept when it was last seen, and forgotten by any change.
+    info = read_info(connection)
     references = {contestant.label for contestant in info.contestants if contestant.reference}
     rows = connection.execute("SELECT contestant, label FROM contestants")
     tested = {number for number, label in rows if label not in references}
     ended = {number: count for number, count in connection.execute(_ENDED) if number in tested}
-    if len(ended) < 2 or min(ended.values()) >= info.planned:
-        return
+    early = len(ended) > 1 and min(ended.values()) < info.planned
+    look = Look(planned=info.planned, answered=ended)
+    return look if early and read_looks(connection)[-1:] != [look] else None
+
+
+def _record(connection: sqlite3.Connection, look: Look) -> None:
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
     with connection:
         connection.execute("BEGIN IMMEDIATE")
-        if read_looks(connection)[-1:] != [Look(planned=info.planned, answered=ended)]:
-            now = datetime.now(UTC).isoformat(timespec="microseconds")
-            connection.executemany(_INSERT, [(now, number, count, info.planned) for number, count in ended.items()])
+        connection.executemany(_INSERT, [(now, number, count, look.planned) for number, count in look.answered.items()])
 
 
 def read_looks(connection: sqlite3.Connection) -> Sequence[Look]:
