@@ -84,8 +84,8 @@ def value_of(world: World, rng: np.random.Generator) -> tuple[str | None, str | 
     """Who is said to be the cheapest, and the fastest, of a run whose contestants are all among the best."""
     draw = world.draw(rng)
     tallies = [(label, _tally(draw, row)) for row, label in enumerate(world.labels)]
-    groups = None if draw.groups is None else draw.groups.tolist()
-    costs, speeds = compare_costs(tallies, world.labels, groups), compare_speeds(tallies, groups)
+    course = Course(groups=None if draw.groups is None else draw.groups.tolist(), planned=world.samples)
+    costs, speeds = compare_costs(tallies, world.labels, course), compare_speeds(tallies, course)
     assert costs is not None
     assert speeds is not None
     return costs.least, speeds.least

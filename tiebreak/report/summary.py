@@ -257,6 +257,9 @@ def work_out(reader: StoreReader, *, so_far: bool = False, seen: bool = True) ->
     ranked = [contestant for contestant in contestants if contestant.tier is not None]
     rankable = [(c.contestant, tally) for c, tally in tested if c.rankable]
     best = [(one.label, one.tally) for one in scored if ranking.tiers and one.label in ranking.tiers[0]]
+    # Only scores are compared by a test that may be looked at early: the others wait for the end.
+    early = any(one.rankable and one.done < course.planned for one in scored)
+    priced = [c.label for c in ranked if c.cost_per_trial is not None and not c.model.local]
     return Summary(
         info=reader.info,
         contestants=contestants,
@@ -264,18 +267,16 @@ def work_out(reader: StoreReader, *, so_far: bool = False, seen: bool = True) ->
         tiers=ranking.tiers,
         leader=ranking.leader,
         alternatives=ranking.alternatives,
-        costs=compare_costs(
-            best, [c.label for c in ranked if c.cost_per_trial is not None and not c.model.local], numbers.groups
-        ),
-        speeds=compare_speeds(best, numbers.groups),
+        costs=None if early else compare_costs(best, priced, course),
+        speeds=None if early else compare_speeds(best, course),
         looks=len(course.schedule.looks),
         extensions=len(course.schedule.earlier),
         error=course.schedule.total,
         common_samples=ranking.common_samples,
         cost_front=_front(ranked, {c.label: c.cost_per_trial for c in ranked if not c.model.local}),
         latency_front=_front(ranked, {c.label: c.latency.p50_s if c.latency else None for c in ranked}),
-        factors=compare_factors(rankable, numbers.groups),
-        chosen=choose_best(reader, rankable, numbers) if reader.info.protocol.choose_on else None,
+        factors=() if early else compare_factors(rankable, course),
+        chosen=choose_best(reader, rankable, course) if reader.info.protocol.choose_on and not early else None,
         tasks=_compare_tasks(reader, contestants),
     )
 

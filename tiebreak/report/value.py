@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tiebreak.report.ranking import Course
 from tiebreak.report.tally import Taken, Tally
 from tiebreak.stats.family import SURE, holm
 
@@ -52,16 +53,16 @@ class Value:
 Contestants = Sequence[tuple[str, Tally]]
 
 
-def compare_costs(best: Contestants, known: Sequence[str], groups: Sequence[int] | None) -> Value | None:
+def compare_costs(best: Contestants, known: Sequence[str], course: Course) -> Value | None:
     """The costs of those whose price is known; None where there are not two."""
     priced = [(label, tally) for label, tally in best if label in known]
     if len(priced) < 2:
         return None
     unknown = tuple(label for label, _ in best if label not in known)
-    return _value(priced, _means([tally.prices for _, tally in priced]), groups, unknown=unknown)
+    return _value(priced, _means([tally.prices for _, tally in priced]), course, unknown=unknown)
 
 
-def compare_speeds(best: Contestants, groups: Sequence[int] | None) -> Value | None:
+def compare_speeds(best: Contestants, course: Course) -> Value | None:
     """The times of those that have any; None where there are not two.
 
     Times that were taken one at a time are preferred. Others are compared on the samples that both were asked with as many
@@ -72,12 +73,12 @@ def compare_speeds(best: Contestants, groups: Sequence[int] | None) -> Value | N
         return None
     unknown = tuple(label for label, _ in best if label not in dict(timed))
     if all(any(tally.alone.counts) for _, tally in timed):
-        return _value(timed, _means([tally.alone for _, tally in timed]), groups, unknown=unknown, basis=ALONE)
+        return _value(timed, _means([tally.alone for _, tally in timed]), course, unknown=unknown, basis=ALONE)
     alike = _alike([tally for _, tally in timed])
     if alike is None:
         return Value(least=None, compared=tuple(label for label, _ in timed), unknown=unknown, ratios=())
     times, load = alike
-    return _value(timed, times, groups, unknown=unknown, basis=load)
+    return _value(timed, times, course, unknown=unknown, basis=load)
 
 
 def _means(taken: Sequence[Taken]) -> Floats:
@@ -102,14 +103,12 @@ def _alike(tallies: Sequence[Tally]) -> tuple[Floats, str] | None:
     return np.where(same, times, np.nan), ALONE if np.all(flights[0][same] == 1) else ALIKE
 
 
-def _value(
-    contestants: Contestants, values: Floats, groups: Sequence[int] | None, *, unknown: tuple[str, ...], basis: str = ""
-) -> Value:
+def _value(contestants: Contestants, values: Floats, course: Course, *, unknown: tuple[str, ...], basis: str = "") -> Value:
     from tiebreak.stats.ratios import compare_ratios
 
     labels = [label for label, _ in contestants]
-    found = [pair for pair in compare_ratios(values, groups) if pair.samples > 1]
-    corrected = holm([pair.p for pair in found])
+    found = [pair for pair in compare_ratios(values, course.groups) if pair.samples > 1]
+    corrected = holm([min(1.0, pair.p * course.schedule.end_scale) for pair in found])
     ratios = [_ratio(labels, pair, p, values) for pair, p in zip(found, corrected, strict=True)]
     shown = {(ratio.first, ratio.second) for ratio in ratios if ratio.separated}
     least = [label for label in labels if all((label, other) in shown for other in labels if other != label)]

@@ -138,11 +138,11 @@ def _at(end: int, table: Floats, pairs: list[tuple[int, int]], groups: Integers 
 
 def _tested(pair: Paired, tests: list[tuple[Paired, float]], looks: float, table: Floats, groups: Integers | None) -> Paired:
     """The pair with the least p of all its tests, each weighed by its share of the error the first end has alone."""
-    candidates = [(test.p * SURE / alpha, test.method) for test, alpha in tests if test.difference * pair.difference > 0]
+    candidates = [(test.p * (SURE / alpha), test.method) for test, alpha in tests if test.difference * pair.difference > 0]
     if looks:
         labels = None if groups is None else groups[: table.shape[1]]
         p, sign = anytime_p(table[pair.first] - table[pair.second], labels)
-        candidates += [(p * SURE / looks, "anytime")] if sign * pair.difference > 0 else []
+        candidates += [(p * (SURE / looks), "anytime")] if sign * pair.difference > 0 else []
     p, method = min(candidates, default=(1.0, pair.method))
     return replace(pair, p=min(1.0, p), method=method)
 

@@ -46,6 +46,11 @@ class Schedule:
         """The chance of even one false difference, over the whole life of the run, is at most this."""
         return SURE + EXTENSION * len(self.earlier)
 
+    @property
+    def end_scale(self) -> float:
+        """What the p-value of a test that is made at the end alone is to be multiplied by."""
+        return SURE / EXTENSION if self.earlier else 1.0
+
     def stages(self, planned: int, pair: Pair) -> list[Stage]:
         """Every end with what is left for its test once looks have had their share."""
         return [

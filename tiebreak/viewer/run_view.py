@@ -59,7 +59,9 @@ class Cached(Generic[Value]):
         """The value as of now, or of a moment ago where computing it takes long."""
         with self._lock:
             began = time.monotonic()
-            if self._value is None or (stamp != self._stamp and began >= self._not_before):
+            # The last entry says whether the run goes on. One at rest hardly changes, and nobody would ask again.
+            due = began >= self._not_before or not stamp[-1]
+            if self._value is None or (stamp != self._stamp and due):
                 self._value, self._stamp = self._compute(), stamp
                 ended = time.monotonic()
                 self._not_before = ended + _REST * (ended - began)
