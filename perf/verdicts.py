@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -21,9 +22,19 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from support.judged import false_in, value_of, verdict_of  # noqa: E402
-from support.worlds import TEN_POINTS, VALUES, WORLDS, World, grown_while_looked_at  # noqa: E402
+from support.judged import (  # noqa: E402
+    ENGINE_WORLDS,
+    decided,
+    engine_run,
+    false_in,
+    store_run,
+    summary_of_draw,
+    value_of,
+    verdict_of,
+)
+from support.worlds import TEN_POINTS, VALUES, WORLDS, Draw, World, grown_while_looked_at  # noqa: E402
 
+from tiebreak.report.summary import Summary  # noqa: E402
 from tiebreak.stats.decision import decide  # noqa: E402
 from tiebreak.stats.distributions import regularised_beta  # noqa: E402
 from tiebreak.stats.paired import adjusted_interval, exact_sign_test  # noqa: E402
@@ -138,12 +149,28 @@ def _could_show(rng: np.random.Generator, n: int, differing: float) -> bool:
     return exact_sign_test(int(won), int(lost)) < _BOUND
 
 
+def stored(runs: int) -> Iterator[Line]:
+    """Whether the store, and the engine, decide as the pure function does; a hundredth of the runs."""
+    for name, world in WORLDS.items():
+        ways = {"store": store_run, **({"engine": engine_run} if name in ENGINE_WORLDS else {})}
+        for way, run in ways.items():
+            alike = sum(_decided_alike(world, run, seed) for seed in range(max(1, runs // 100)))
+            yield f"{name}, through the {way}", f"{alike} of {max(1, runs // 100)} decided alike"
+
+
+def _decided_alike(world: World, run: Callable[[World, Draw, Path], Summary], seed: int) -> bool:
+    draw = world.draw(np.random.default_rng(seed))
+    with tempfile.TemporaryDirectory(prefix="perf-") as folder:
+        return bool(decided(run(world, draw, Path(folder))) == decided(summary_of_draw(world, draw)))
+
+
 PARTS: Mapping[str, Callable[[int], Iterator[Line]]] = {
     "worlds": worlds,
     "values": values,
     "looks": looks,
     "power": power,
     "forecasts": forecasts,
+    "stored": stored,
 }
 
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support import planted as planted_provider
-from support.judged import false_in, planted, summary_of_draw, value_of, verdict_of
+from support.judged import ENGINE_WORLDS, decided, engine_run, false_in, store_run, summary_of_draw, value_of, verdict_of
 from support.made import Planted, Trials, samples, summary_of, write_run
-from support.worlds import TEN_POINTS, VALUES, WORLDS, Draw, World
+from support.worlds import TEN_POINTS, VALUES, WORLDS
 
-from tiebreak.core.contestant import Contestant
-from tiebreak.core.model import ModelRef
-from tiebreak.core.run import Pace, Protocol, RunSpec
-from tiebreak.pipeline import run_benchmark
 from tiebreak.report.summary import Summary
 from tiebreak.report.verdict import Claim, claims
 from tiebreak.stats.distributions import regularised_beta
@@ -83,32 +76,13 @@ def test_cheapest_and_fastest_are_named_where_they_differ(name: str) -> None:
 # --- the same decisions through store and engine ----------------------------------------------------
 
 
-def _decided(summary: Summary) -> Any:
-    """Everything that is decided about a run."""
-    pairs = {
-        frozenset((c.first, c.second)): (c.separated, c.depends_on, round(c.p_corrected, 9), round(c.difference, 9))
-        for c in summary.comparisons
-    }
-    claim = claims(summary)[0]
-    return claim.kind, claim.sentence, summary.leader, summary.tiers, pairs
-
-
-def _grouped(world: World, draw: Draw) -> list[str]:
-    return [] if draw.groups is None else [f"g{group}" for group in draw.groups]
-
-
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_store_decides_as_the_pure_function_does(name: str, tmp_path: Path) -> None:
     """Scores, failures, refusals, repeats, groups and second readings, written and read back."""
     world = WORLDS[name]
     for seed in range(2):
         draw = world.draw(np.random.default_rng(seed))
-        trials = Trials(samples(world.samples, groups=_grouped(world, draw)))
-        folder = write_run(tmp_path / str(seed), planted(world, draw), trials, repeats=world.repeats)
-        assert _decided(summary_of(folder)) == _decided(summary_of_draw(world, draw))
-
-
-ENGINE_WORLDS = ("twins above a third", "a flaky third", "refusals", "groups", "repeats")
+        assert decided(store_run(world, draw, tmp_path / str(seed))) == decided(summary_of_draw(world, draw))
 
 
 @pytest.mark.parametrize("name", ENGINE_WORLDS)
@@ -116,42 +90,8 @@ def test_the_engine_decides_as_the_pure_function_does(name: str, tmp_path: Path)
     """A whole run: planned, asked, failed, refused, judged, stored and summed up."""
     world = WORLDS[name]
     draw = world.draw(np.random.default_rng(3))
-    summary = engine_run(world, draw, tmp_path)
     # The plan shuffles the samples: what is decided does not hang on their order.
-    decided, pure = _decided(summary), _decided(summary_of_draw(world, draw))
-    assert decided == pure
-
-
-def engine_run(world: World, draw: Draw, folder: Path) -> Summary:
-    """A run of the world by models that answer as drawn."""
-    dataset = folder / "questions.jsonl"
-    groups = _grouped(world, draw) or [""] * world.samples
-    rows = [{"id": f"s{i:05}", "input": f"Question {i}", "target": "yes", "group": groups[i]} for i in range(world.samples)]
-    dataset.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    asked: dict[tuple[int, int], int] = {}
-
-    def answer(model: str, question: str) -> str:
-        key = world.labels.index(model), int(question.removeprefix("Question "))
-        repeat = asked[key] = asked.get(key, -1) + 1
-        place = (*key, repeat)
-        if draw.failed[place]:
-            return "failed"
-        return "refused" if draw.refused[place] else "yes" if draw.scores[place] else "no"
-
-    planted_provider.answers["says"] = answer
-    spec = RunSpec(
-        protocol=Protocol(dataset=str(dataset), repeats=world.repeats),
-        contestants=tuple(
-            Contestant(label=label, model=ModelRef(provider=planted_provider.PROVIDER, name=label, label=label))
-            for label in world.labels
-        ),
-        pace=Pace(max_workers=4, max_connections=16),
-        results_dir=folder / "run",
-    )
-    try:
-        return asyncio.run(run_benchmark(spec))
-    finally:
-        del planted_provider.answers["says"]
+    assert decided(engine_run(world, draw, tmp_path)) == decided(summary_of_draw(world, draw))
 
 
 # --- value, among several of the best ---------------------------------------------------------------

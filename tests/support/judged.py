@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from support.made import Planted, described
+from support import planted
+from support.made import Planted, Trials, described, samples, summary_of, write_run
 from support.worlds import Draw, World, false_claims
+from tiebreak.core.contestant import Contestant
+from tiebreak.core.model import ModelRef
+from tiebreak.core.run import Pace, Protocol, RunSpec
+from tiebreak.pipeline import run_benchmark
 from tiebreak.report.ranking import Course, Scored, rank
 from tiebreak.report.summary import ContestantSummary, Summary
 from tiebreak.report.tally import Tally
@@ -19,8 +28,8 @@ from tiebreak.stats.schedule import Schedule
 
 def _tally(draw: Draw, row: int) -> Tally:
     """What a contestant's trials add up to, filled in without a store."""
-    samples = draw.scores.shape[1]
-    tally = Tally(samples)
+    count = draw.scores.shape[1]
+    tally = Tally(count)
     answered = ~draw.failed[row]
     scored = np.where(answered & ~draw.refused[row], draw.scores[row], 0.0)
     read = np.where(answered & ~draw.refused[row], draw.second[row], 0.0)
@@ -30,8 +39,8 @@ def _tally(draw: Draw, row: int) -> Tally:
         getattr(tally, name)[:] = type(tally.counts)("i", values.sum(axis=1).tolist())
     for taken, values in ((tally.speed, draw.seconds[row]), (tally.prices, draw.cost_usd[row])):
         taken.sums[:] = type(taken.sums)("d", values.sum(axis=1))
-        taken.counts[:] = type(taken.counts)("i", [draw.scores.shape[2]] * samples)
-    tally.flights[:] = type(tally.flights)("d", [float(draw.scores.shape[2])] * samples)
+        taken.counts[:] = type(taken.counts)("i", [draw.scores.shape[2]] * count)
+    tally.flights[:] = type(tally.flights)("d", [float(draw.scores.shape[2])] * count)
     tally.readings_differ = int(((scored != read) & answered).sum())
     tally.failures = Counter({"timeout": int((~answered).sum())} if not answered.all() else {})
     return tally
@@ -41,12 +50,12 @@ def summary_of_draw(world: World, draw: Draw, *, schedule: Schedule | None = Non
     """The summary of a finished run, by the pure part of the product: no store, no files."""
     tallies = [_tally(draw, row) for row in range(len(world.labels))]
     groups = None if draw.groups is None else draw.groups.tolist()
-    samples = draw.scores.shape[1]
+    count = draw.scores.shape[1]
     scored = [
-        Scored(label=label, tally=tally, rankable=sum(map(bool, tally.counts)) >= samples / 2, done=samples)
+        Scored(label=label, tally=tally, rankable=sum(map(bool, tally.counts)) >= count / 2, done=count)
         for label, tally in zip(world.labels, tallies, strict=True)
     ]
-    ranking = rank(scored, Course(groups=groups, planned=samples, schedule=schedule or Schedule()))
+    ranking = rank(scored, Course(groups=groups, planned=count, schedule=schedule or Schedule()))
     contestants = [_contestant(one, draw) for one in scored]
     placed = [
         replace(c, adjusted_score=place.score, tier=place.tier, ranks=place.ranks)
@@ -55,7 +64,7 @@ def summary_of_draw(world: World, draw: Draw, *, schedule: Schedule | None = Non
         for c in contestants
     ]
     return Summary(
-        info=described([Planted(label=label, planted=()) for label in world.labels], samples),
+        info=described([Planted(label=label, planted=()) for label in world.labels], count),
         contestants=tuple(placed),
         comparisons=ranking.comparisons,
         tiers=ranking.tiers,
@@ -103,7 +112,7 @@ def false_in(world: World, summary: Summary, claim: Claim) -> list[tuple[str, st
     return [*false_claims(world, claim.kind, claim.facts), *(pair for pair in shown if not world.better(*pair))]
 
 
-def planted(world: World, draw: Draw) -> list[Planted]:
+def _planted(world: World, draw: Draw) -> list[Planted]:
     """The same run as trials to be written to a store, repeat by repeat."""
     found = []
     for row, label in enumerate(world.labels):
@@ -123,3 +132,58 @@ def planted(world: World, draw: Draw) -> list[Planted]:
             )
         )
     return found
+
+
+def _groups(draw: Draw) -> list[str]:
+    return [] if draw.groups is None else [f"g{group}" for group in draw.groups]
+
+
+def store_run(world: World, draw: Draw, folder: Path) -> Summary:
+    """A run of the world that is written to a store and read back."""
+    trials = Trials(samples(world.samples, groups=_groups(draw)))
+    return summary_of(write_run(folder, _planted(world, draw), trials, repeats=world.repeats))
+
+
+ENGINE_WORLDS = ("twins above a third", "a flaky third", "refusals", "groups", "repeats")
+"""Worlds whose models answer, fail and refuse; a second reading would take a scorer that has one."""
+
+
+def engine_run(world: World, draw: Draw, folder: Path) -> Summary:
+    """A run of the world by models that answer as drawn."""
+    dataset = folder / "questions.jsonl"
+    groups = _groups(draw) or [""] * world.samples
+    rows = [{"id": f"s{i:05}", "input": f"Question {i}", "target": "yes", "group": groups[i]} for i in range(world.samples)]
+    dataset.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked: dict[tuple[int, int], int] = {}
+
+    def answer(model: str, question: str) -> str:
+        key = world.labels.index(model), int(question.removeprefix("Question "))
+        repeat = asked[key] = asked.get(key, -1) + 1
+        place = (*key, repeat)
+        if draw.failed[place]:
+            return "failed"
+        return "refused" if draw.refused[place] else "yes" if draw.scores[place] else "no"
+
+    planted.answers["says"] = answer
+    spec = RunSpec(
+        protocol=Protocol(dataset=str(dataset), repeats=world.repeats),
+        contestants=tuple(
+            Contestant(label=label, model=ModelRef(provider=planted.PROVIDER, name=label, label=label)) for label in world.labels
+        ),
+        pace=Pace(max_workers=4, max_connections=16),
+        results_dir=folder / "run",
+    )
+    try:
+        return asyncio.run(run_benchmark(spec))
+    finally:
+        del planted.answers["says"]
+
+
+def decided(summary: Summary) -> Any:
+    """Everything that is decided about a run."""
+    pairs = {
+        frozenset((c.first, c.second)): (c.separated, c.depends_on, round(c.p_corrected, 9), round(c.difference, 9))
+        for c in summary.comparisons
+    }
+    claim = claims(summary)[0]
+    return claim.kind, claim.sentence, summary.leader, summary.tiers, pairs
