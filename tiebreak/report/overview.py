@@ -18,7 +18,7 @@ from tiebreak.report.ranking import FAILURES, Comparison
 from tiebreak.report.spread import Spreads, spreads
 from tiebreak.report.summary import CategorySummary, ContestantSummary, Summary
 from tiebreak.report.table import cells, duration, headings, noun, score
-from tiebreak.report.verdict import claims, kinds, listed, number, probability, verdict
+from tiebreak.report.verdict import OTHERWISE, claims, kinds, listed, number, probability, verdict
 from tiebreak.report.work import TaskComparison, WorkSummary
 from tiebreak.report.work_words import HEADINGS as WORK_HEADINGS
 from tiebreak.report.work_words import MEDALS, podium, standing, work_cells, work_sentences
@@ -350,7 +350,8 @@ def _pair(row: str, pair: Comparison | None) -> dict[str, str]:
         "kind": kind,
         "title": f"{100 * low:+.1f} to {100 * high:+.1f} points; {number(pair.samples, 'common sample')}; "
         f"better on {pair.first_better if ahead else pair.second_better}, worse on "
-        f"{pair.second_better if ahead else pair.first_better}; {pair.method} test, {probability(pair.p)} before correction",
+        f"{pair.second_better if ahead else pair.first_better}; {pair.method} test, {probability(pair.p)} before correction"
+        + "".join(f"; turns {OTHERWISE[counted]}" for counted in pair.depends_on),
     }
 
 

@@ -313,18 +313,18 @@ def _tell_leads(facts: Facts) -> str:
 
 def _depending(facts: Facts) -> str:
     """What the tiers below hang on."""
-    what = [_COUNTED_OTHERWISE[counted] for counted in facts["tiers_depend_on"]]
+    what = [OTHERWISE[counted] for counted in facts["tiers_depend_on"]]
     return f" The order behind changes {' or '.join(what)}." if what else ""
 
 
-_COUNTED_OTHERWISE = {FAILURES: "if failed trials count as wrong", READING: "if answers are read by the second rule"}
+OTHERWISE = {FAILURES: "if failed trials count as wrong", READING: "if answers are read by the second rule"}
 _AS_COUNTED = {FAILURES: "with failed trials left out", READING: "by the first reading of the answers"}
 
 
 def _tell_depends(facts: Facts) -> str:
     now, other = _top(facts["leader"], facts["top"]), _top(facts["other_leader"], facts["other_top"])
     counted = facts["counted"]
-    return f"There is no leader: {_AS_COUNTED[counted]} {now}, but {_COUNTED_OTHERWISE[counted]} {other}."
+    return f"There is no leader: {_AS_COUNTED[counted]} {now}, but {OTHERWISE[counted]} {other}."
 
 
 def _top(leader: str | None, top: Sequence[str]) -> str:
