@@ -34,6 +34,7 @@ from tiebreak.report.summary import Summary, summarise
 from tiebreak.report.tabular import write_files
 from tiebreak.report.work_files import write_work_files
 from tiebreak.store.folder import DATABASE, at_rest, has_database
+from tiebreak.store.looks import look_into
 from tiebreak.store.reader import FiguresKeeper, StoreReader
 from tiebreak.store.store import STANDING, Store, continued
 
@@ -95,10 +96,12 @@ async def run_plan(
             async for event in events:
                 watch(event)
         store.complete()
+        seen = look_into(spec.results_dir)
         # Written by ourselves a moment ago: it need not be looked through for damage.
         with StoreReader(spec.results_dir, check=False) as reader:
-            summary = summarise(reader)
-        store.keep("summary", summary)
+            summary = summarise(reader, seen=seen)
+        if seen:
+            store.keep("summary", summary)
     return summary
 
 
@@ -179,30 +182,35 @@ def describe(plan: Plan, clock: Clock) -> RunInfo:
 
 def read_summary(folder: Path) -> Summary:
     """The summary of a run, from its store alone."""
-    settle(folder)
+    seen = settle(folder)
     with StoreReader(folder) as reader:
-        return summarise(reader)
+        return summarise(reader, seen=seen)
 
 
-def settle(folder: Path) -> None:
-    """Have a run at rest keep what its reports and pages need; where it cannot, they work it out every time."""
-    if not at_rest(folder):
-        return
+def settle(folder: Path) -> bool:
+    """Have a run at rest keep what its reports and pages need; where it cannot, they work it out every time.
+
+    Says whether the run may be seen: who sees one before its end is written down first.
+    """
+    seen = look_into(folder)
+    if not seen or not at_rest(folder):
+        return seen
     with contextlib.suppress(StoreBusy, OSError), FiguresKeeper.open(folder) as keeper:
         if kept_census(keeper) is None:
             summary = summarise(keeper)
             keeper.keep("summary", summary)
             keeper.keep("spreads", spreads(keeper, summary))
             keep_facts(keeper, summary)
+    return seen
 
 
 def write_reports(folder: Path, *, csv_path: Path | None, summary: Summary | None = None) -> list[Path]:
     """Write the run's files and say where they are; `csv_path` None leaves the CSV out."""
     report = folder / REPORT_JSON
-    settle(folder)
+    seen = settle(folder)
     # Whoever has a summary has read the store already.
     with StoreReader(folder, check=summary is None) as reader:
-        summary = summary or summarise(reader)
+        summary = summary or summarise(reader, seen=seen)
         write_files(reader, summary, report, csv_path)
         written = write_work_files(reader, summary, folder) if summary.tasks else []
         page = write_page(reader, summary, folder / REPORT_HTML)

@@ -14,13 +14,13 @@ from tiebreak.report.charts import (
     Point,
     Scale,
     Times,
-    dollars,
     front_chart,
     latency_chart,
     score_chart,
     seconds,
     two_digits,
 )
+from tiebreak.report.money import dollars
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn", "Co")), max_size=40)
 SHARES = st.floats(0, 1)
@@ -81,5 +81,5 @@ def test_scales_have_a_few_round_ticks(low: float, high: float, ratios: bool) ->
 
 def test_numbers_are_spoken_shortly() -> None:
     assert (two_digits(0.5), two_digits(0.85), two_digits(1.0)) == ("0.5", "0.85", "1.0")
-    assert (dollars(0.012), dollars(0.00001), dollars(0.0)) == ("$0.012", "$1e-05", "$0")
+    assert (dollars(0.012), dollars(0.0000026), dollars(0.0)) == ("$0.012", "$0.0000026", "$0.00")
     assert (seconds(0.25), seconds(3.0), seconds(180.0)) == ("0.25 s", "3 s", "3 min")

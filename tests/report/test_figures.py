@@ -28,7 +28,9 @@ from tiebreak.store.store import Store
 
 SECONDS = [0.1 * (1 + i % 7) for i in range(60)]
 QUESTIONS = [
-    Planted(label="a", planted=[float(i % 3 == 0) for i in range(60)], seconds=SECONDS),
+    Planted(
+        label="a", planted=[float(i % 3 == 0) for i in range(60)], seconds=SECONDS, second=[float(i % 4 == 0) for i in range(60)]
+    ),
     Planted(label="b", planted=["timeout" if i == 5 else i % 5 / 4 for i in range(60)], cost_usd=None),
     Planted(label="c", planted=["refused" if i % 9 == 0 else 1 / 3 for i in range(60)], cost_usd=0.1 + 0.2),
     Planted(label="line", planted=[0.0] * 60, reference=True),
@@ -85,7 +87,7 @@ def test_files_are_the_same_from_kept_figures(tmp_path: Path, kind: str, monkeyp
     first = rebuild(folder)
     again = {path.name: path.read_bytes() for path in first}
     assert {path.name: path.read_bytes() for path in rebuild(folder)} == again
-    monkeypatch.setattr(pipeline, "settle", lambda folder: None)
+    monkeypatch.setattr(pipeline, "settle", lambda folder: True)
     bare = rebuild(tmp_path / "bare" / "r")
     assert kept(folder) == ["census", "spreads", "summary"]
     assert kept(tmp_path / "bare" / "r") == []
@@ -175,7 +177,7 @@ def test_facts_are_found_by_filter_category_and_order_as_in_memory(tmp_path: Pat
         facts = list(kept_facts(reader))
         for only in ("", *FILTERS):
             for category in ("", "x", "none such"):
-                for sort in ("sample", "hardest", "apart", "slowest"):
+                for sort in ("readings", "sample", "hardest", "apart", "slowest"):
                     wanted = pick(in_order(facts, sort), only=only, category=category)
                     assert list(kept_facts(reader, only=only, category=category, sort=sort)) == wanted
                     assert list(kept_facts(reader, only=only, category=category, sort=sort, start=3, most=4)) == wanted[3:7]
@@ -216,7 +218,7 @@ def test_a_kill_while_they_are_written_leaves_the_run_as_it_was(tmp_path: Path) 
         "from tiebreak import pipeline\n"
         "def killed(keeper, summary):\n"
         "    keeper._connection.execute('PRAGMA cache_size = 1')\n"
-        "    keeper.keep_facts('SELECT hex(zeroblob(9000)), 0, 0, 0, 0, 0, 0, 0, 0 FROM trials')\n"
+        "    keeper.keep_facts('SELECT hex(zeroblob(9000)), 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM trials')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
         "pipeline.keep_facts = killed\n"
         "pipeline.settle(Path(sys.argv[1]))\n"

@@ -24,12 +24,26 @@ def _beats(*pairs):
     return lambda a, b: (a, b) in pairs
 
 
-def test_a_tier_ends_where_its_best_is_shown_to_be_better():
-    """B is tied with A, C with B but not with A: C starts a tier, and D is measured against C."""
+def test_a_tier_holds_those_whom_nobody_left_is_shown_to_beat():
+    """A beats B, and C is level with both: A and C are at the top, and B is not among them."""
+    assert tiers("ABC", _beats(("A", "B"))) == [["A", "C"], ["B"]]
     better = _beats(("A", "C"), ("A", "D"), ("B", "D"))
     assert tiers("ABCD", better) == [["A", "B"], ["C", "D"]]
     assert tiers("ABCD", _beats()) == [["A", "B", "C", "D"]]
     assert tiers("", better) == []
+
+
+def test_tests_that_go_round_in_a_circle_leave_one_tier():
+    """Each pair may have answered other samples; whoever renders the tier says that it contradicts itself."""
+    assert tiers("ABCD", _beats(("A", "B"), ("B", "C"), ("C", "D"), ("D", "B"))) == [["A"], ["B", "C", "D"]]
+
+
+@given(st.sets(st.tuples(st.sampled_from("ABCDE"), st.sampled_from("ABCDE")).filter(lambda pair: pair[0] < pair[1])))
+def test_no_tier_holds_a_separated_pair(pairs):
+    """Whoever is shown to beat whom, as long as it does not go round."""
+    found = tiers("EDCBA", lambda a, b: (a, b) in pairs)
+    assert sorted(name for tier in found for name in tier) == list("ABCDE")
+    assert not any((a, b) in pairs for tier in found for a in tier for b in tier)
 
 
 def test_ranks_that_are_possible():

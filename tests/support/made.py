@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import AsyncIterator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Failure, Outcome, Output, Score, Timing, Trial, TrialResult, trial_id
 from tiebreak.core.work import Step, Work
 from tiebreak.report.summary import Summary, summarise
+from tiebreak.store.folder import DATABASE
 from tiebreak.store.reader import StoreReader
 from tiebreak.store.store import Store
 
@@ -36,8 +39,13 @@ class Planted:
     label: str
     planted: Sequence[float | str]
     """Repeat by repeat, each in the order of the samples."""
-    cost_usd: float | None = 0.001
+    cost_usd: Sequence[float] | float | None = 0.001
     seconds: Sequence[float] | float = 0.5
+    in_flight: int | None = 1
+    seconds_alone: Sequence[float] = ()
+    """Times of the samples when they were asked for again one at a time."""
+    second: Sequence[float | None] = ()
+    """What a second rule says of each answer."""
     reference: bool = False
     agent: str = "direct"
     settings: dict[str, Any] = field(default_factory=dict)
@@ -111,23 +119,33 @@ class Trials:
         if key not in self._made:
             who, digest = contestant.contestant, contestant.contestant.digest
             self._made[key] = [
-                Trial(sample=sample, contestant=who, repeat=repeat, asked=asked, id=trial_id(asked, digest, repeat))
-                for sample, asked in zip(self.samples, self._asked, strict=True)
+                Trial(sample=sample, contestant=who, repeat=repeat, asked=asked, id=trial_id(asked, digest, repeat), place=place)
+                for place, (sample, asked) in enumerate(zip(self.samples, self._asked, strict=True))
             ]
         return self._made[key]
 
 
-def result_of(trial: Trial, planted: float | str, cost_usd: float | None, seconds: float, text: str = "") -> TrialResult:
+def result_of(
+    trial: Trial,
+    planted: float | str,
+    cost_usd: float | None,
+    seconds: float,
+    text: str = "",
+    *,
+    in_flight: int | None = 1,
+    second: float | None = None,
+) -> TrialResult:
     """A trial that ended as planted."""
     if isinstance(planted, str) and planted in FAILED:
         failure = Failure(kind=FAILED[planted], message=text or f"planted {planted}", at=NOW, attempts=1)
         return TrialResult(trial=trial, outcome=Outcome.FAILED, failure=failure, finished_at=NOW)
     usage = Usage(input_tokens=20, output_tokens=10, cost_usd=cost_usd)
+    timing = Timing(model_s=seconds, in_flight=in_flight)
     if isinstance(planted, str):
-        output = Output(text="", outcome=Outcome(planted), usage=usage, timing=Timing(model_s=seconds))
+        output = Output(text="", outcome=Outcome(planted), usage=usage, timing=timing)
         return TrialResult(trial=trial, outcome=output.outcome, output=output, finished_at=NOW)
-    output = Output(text=text or f"said {planted:g}", usage=usage, timing=Timing(model_s=seconds))
-    scores = {"match": Score(value=float(planted), answer=text or "said", because="planted")}
+    output = Output(text=text or f"said {planted:g}", usage=usage, timing=timing)
+    scores = {"match": Score(value=float(planted), answer=text or "said", because="planted", second=second)}
     return TrialResult(trial=trial, outcome=Outcome.ANSWERED, output=output, scores=scores, finished_at=NOW)
 
 
@@ -137,10 +155,16 @@ def events_of(contestants: Iterable[Planted], trials: Trials) -> list[Event]:
     count = len(trials.samples)
     for contestant in contestants:
         for place, planted in enumerate(contestant.planted):
-            seconds = contestant.seconds if isinstance(contestant.seconds, int | float) else contestant.seconds[place]
+            seconds, cost = (
+                v if v is None or isinstance(v, int | float) else v[place] for v in (contestant.seconds, contestant.cost_usd)
+            )
             trial = trials.of(contestant, place // count)[place % count]
             text = contestant.texts[place] if contestant.texts else ""
-            result = result_of(trial, planted, contestant.cost_usd, float(seconds), text)
+            taken: dict[str, Any] = {
+                "in_flight": contestant.in_flight,
+                "second": contestant.second[place] if contestant.second else None,
+            }
+            result = result_of(trial, planted, cost, float(seconds or 0.0), text, **taken)
             if contestant.work is not None and place < contestant.worked:
                 result = msgspec.structs.replace(result, work=contestant.work, transcript=contestant.transcript)
             found.append(TrialFinished(result))
@@ -174,7 +198,20 @@ def write_run(
     # In a thread of its own: an open browser keeps an event loop in the main one.
     with Store.open(folder, info) as store, ThreadPoolExecutor(1) as thread:
         thread.submit(lambda: asyncio.run(write(store))).result()
+    write_timings(folder, contestants, made)
     return folder
+
+
+def write_timings(folder: Path, contestants: Sequence[Planted], trials: Trials) -> None:
+    """Write the times of samples that were asked for again one at a time."""
+    rows = [
+        (number, trial.asked, seconds)
+        for number, contestant in enumerate(contestants, start=1)
+        for trial, seconds in zip(trials.of(contestant, 0), contestant.seconds_alone, strict=False)
+    ]
+    if rows:
+        with contextlib.closing(sqlite3.connect(folder / DATABASE)) as connection, connection:
+            connection.executemany("INSERT INTO timings VALUES (?, ?, ?, NULL)", rows)
 
 
 def summary_of(folder: Path) -> Summary:

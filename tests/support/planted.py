@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from tiebreak.core.message import Reply, Usage
+from tiebreak.core.errors import FailureKind, ProviderError
+from tiebreak.core.message import Finish, Reply, Usage
 from tiebreak.core.model import ModelRef, Request
 from tiebreak.core.protocols import Endpoint
 
 PROVIDER = "support.planted:Planted"
-answers: dict[str, Callable[[str, float, str, str], bool]] = {}
-"""Set by a test under `is_right`: whether a model, at a temperature, told so, answers a question rightly."""
+answers: dict[str, Callable[..., Any]] = {}
+"""Set by a test. Under `is_right`: whether a model, at a temperature, told so, answers a question rightly. Under `says`: what
+a model says to a question; refused and failed are outcomes."""
 
 
 class Planted:
@@ -31,6 +33,8 @@ class Planted:
 
     async def generate(self, request: Request) -> Reply:
         """Answer as planted."""
+        if "says" in answers:
+            return _reply(answers["says"](request.model, request.messages[-1].text))
         system = request.messages[0].text if request.messages[0].role == "system" else ""
         right = answers["is_right"](request.model, request.settings.get("temperature", 0.0), system, request.messages[-1].text)
         return Reply(text="yes" if right else "no", usage=Usage(input_tokens=1, output_tokens=1))
@@ -41,3 +45,11 @@ class Planted:
 
     async def close(self) -> None:
         """Nothing to let go of."""
+
+
+def _reply(said: str) -> Reply:
+    if said == "failed":
+        raise ProviderError("planted failure", kind=FailureKind.BAD_REQUEST)
+    refused = said == "refused"
+    usage = Usage(input_tokens=1, output_tokens=1)
+    return Reply(text="" if refused else said, finish=Finish.REFUSED if refused else Finish.STOP, usage=usage)

@@ -282,6 +282,10 @@ def _speed(model: ContestantSummary) -> list[tuple[str, str]]:
     if found is None:
         return []
     words = f"{found.p50_s:.2f} s median, {found.p95_s:.2f} s p95, {found.p99_s:.2f} s p99"
+    if found.in_flight is not None:
+        words += f"; {found.in_flight:g} in flight"
+    if found.alone_p50_s is not None:
+        words += f"; {found.alone_p50_s:.2f} s one at a time"
     if found.first_token_p50_s is not None:
         words += f"; first token {found.first_token_p50_s:.2f} s"
     if found.tokens_per_s is not None:

@@ -22,6 +22,7 @@ from tiebreak.pipeline import REPORT_JSON, read_summary, rebuild, rescore
 from tiebreak.report.summary import summarise
 from tiebreak.report.tabular import summary_data
 from tiebreak.store.folder import find_run, last_run
+from tiebreak.store.looks import look_into
 from tiebreak.store.reader import StoreReader
 
 _SHOWN_FIRST = ("comparison_report.html", REPORT_JSON)
@@ -64,25 +65,26 @@ def export_run(run: str, form: str, output: Path | None) -> int:
     if path.exists() and path.suffix != suffix:
         raise UsageError(f"{path} is there already, and is no {suffix} file: it is not written over; name another")
     try:
+        seen = look_into(folder)
         with StoreReader(folder) as reader:
-            _export(reader, form, path)
+            _export(reader, form, path, seen=seen)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror}; name another file with --output") from None
     Console().written([path])
     return 0
 
 
-def _export(reader: StoreReader, form: str, path: Path) -> None:
+def _export(reader: StoreReader, form: str, path: Path, *, seen: bool) -> None:
     from tiebreak.report.baseline import baseline_of, write_baseline
     from tiebreak.report.junit import write_junit
     from tiebreak.report.markdown import markdown_report
     from tiebreak.report.parquet import write_parquet
 
     if form == "junit":
-        write_junit(reader, summarise(reader), path)
+        write_junit(reader, summarise(reader, seen=seen), path)
     elif form == "markdown":
         with atomic_writer(path) as file:
-            file.write(markdown_report(summarise(reader)).encode("utf-8", "replace"))
+            file.write(markdown_report(summarise(reader, seen=seen)).encode("utf-8", "replace"))
     elif form == "parquet":
         write_parquet(reader, path)
     else:

@@ -29,6 +29,8 @@ class Trial(Record, frozen=True, kw_only=True):
     """Digest of what the model is shown."""
     id: str
     """Digest of everything that affects the output, and of nothing else."""
+    place: int = 0
+    """The position of its sample in the plan, from 0."""
 
     @property
     def model(self) -> ModelRef:

@@ -64,10 +64,11 @@ class Plan:
         """The trials of one contestant, made one by one."""
         digest, show = contestant.digest, self._presenter(contestant)
         for repeat in range(self.spec.protocol.repeats):
-            for position in self.order:
+            for place, position in enumerate(self.order):
                 shown = show(self.dataset[position], repeat=repeat)
                 asked = shown.asked_digest
-                yield Trial(sample=shown, contestant=contestant, repeat=repeat, asked=asked, id=trial_id(asked, digest, repeat))
+                identity = trial_id(asked, digest, repeat)
+                yield Trial(sample=shown, contestant=contestant, repeat=repeat, asked=asked, id=identity, place=place)
 
     def shown(self, sample: Sample, contestant: Contestant, repeat: int = 0) -> Sample:
         """A sample as a contestant is asked it."""

@@ -14,6 +14,7 @@ from tiebreak.report.summary import Summary
 from tiebreak.store.reader import FiguresKeeper, StoreReader
 
 FILTERS: Mapping[str, str] = {
+    "readings_differ": "Readings differ",
     "disagree": "Models disagree",
     "all_wrong": "All wrong",
     "one_right": "Only one right",
@@ -22,6 +23,7 @@ FILTERS: Mapping[str, str] = {
 }
 """What a sample can be picked out by, and what people call it."""
 SORTS: Mapping[str, str] = {
+    "readings": "Readings that differ first",
     "sample": "By name",
     "hardest": "Hardest first",
     "apart": "Most disagreement first",
@@ -29,6 +31,7 @@ SORTS: Mapping[str, str] = {
 }
 
 _HOLDS: Mapping[str, str] = {
+    "readings_differ": "readings_differ",
     "disagree": "spread > 0",
     "all_wrong": "answered > 0 AND right = 0",
     "one_right": "right = 1 AND answered > 1",
@@ -42,17 +45,19 @@ _FILTERS_OF = {flags: tuple(compress(FILTERS, flags)) for flags in product((Fals
 _BY_CONTESTANT = (
     "SELECT sample, min(category) AS category, group_concat(rowid) AS trials, max(model_s) AS slowest,"
     " max(outcome = 'failed') AS failed,"
+    " coalesce(max(outcome <> 'failed' AND (second >= 1) <> (coalesce(score, 0) >= 1)), 0) AS readings_differ,"
     " CASE WHEN contestant IN ({tested}) THEN avg(iif(outcome = 'failed', NULL, coalesce(score, 0))) END AS mean"
     " FROM trials WHERE superseded = 0 GROUP BY sample, contestant"
 )
 _FACTS = (
     "SELECT sample, min(category) AS category, group_concat(trials) AS trials, coalesce(avg(mean), 0) AS mean,"
     " coalesce(max(mean) - min(mean), 0) AS spread, coalesce(max(slowest), 0) AS slowest_s, max(failed) AS failed,"
-    f" count(mean) AS answered, total(mean >= 1) AS right FROM ({_BY_CONTESTANT}) GROUP BY sample ORDER BY sample"
+    " count(mean) AS answered, total(mean >= 1) AS right, max(readings_differ) AS readings_differ"
+    f" FROM ({_BY_CONTESTANT}) GROUP BY sample ORDER BY sample"
 )
 """Added up by SQLite: half a million trials are no matter, as long as no text is read."""
 _ANSWERS = (
-    "SELECT t.rowid, t.contestant, t.sample, t.repeat, t.outcome, t.score, t.answer, t.because, t.text, t.failure_kind,"
+    "SELECT t.rowid, t.contestant, t.sample, t.repeat, t.outcome, t.score, t.second, t.answer, t.because, t.text, t.failure_kind,"
     " t.failure, t.model_s, t.cost_usd, t.output_tokens, {work} FROM trials t {joined} WHERE t.rowid IN"
 )
 _QUESTIONS = _ANSWERS.format(work="NULL, NULL", joined="")
@@ -95,6 +100,8 @@ class Answer(Record, frozen=True, kw_only=True, omit_defaults=True):
     mark: str
     """right, wrong, none (no answer) or failed."""
     score: float | None = None
+    second: float | None = None
+    """What the second rule says, where it says something else."""
     repeat: int = 0
     outcome: str = "answered"
     answer: str | None = None
@@ -209,17 +216,21 @@ def most_telling(facts: Iterable[SampleFacts], most: int) -> list[SampleFacts]:
 def _most_apart(facts: list[SampleFacts], most: int) -> list[SampleFacts]:
     if len(facts) <= most:
         return facts
-    places = sorted(range(len(facts)), key=lambda place: -facts[place].spread)[:most]
+    places = sorted(range(len(facts)), key=lambda place: ("readings_differ" not in facts[place].filters, -facts[place].spread))[
+        :most
+    ]
     return [facts[place] for place in sorted(places)]
 
 
 _ORDERS: Mapping[str, Callable[[SampleFacts], Any]] = {
+    "readings": lambda f: ("readings_differ" not in f.filters, f.sample),
     "sample": lambda f: f.sample,
     "hardest": lambda f: (f.mean, f.sample),
     "apart": lambda f: (-f.spread, f.mean, f.sample),
     "slowest": lambda f: (-f.slowest_s, f.sample),
 }
 _KEPT_ORDERS = {
+    "readings": "readings_differ DESC, place",
     "sample": "place",
     "hardest": "mean, place",
     "apart": "spread DESC, mean, place",
@@ -272,12 +283,13 @@ def _view(facts: SampleFacts, prompt: str, target: str, answers: Sequence[list[A
 
 
 def _answer(row: tuple[Any, ...], most: int) -> Answer:
-    _, _, _, repeat, outcome, score, answer, because, text, kind, failure, seconds, cost, tokens, work, transcript = row
+    _, _, _, repeat, outcome, score, second, answer, because, text, kind, failure, seconds, cost, tokens, work, transcript = row
     failed = outcome == "failed"
     said = text or ""
     return Answer(
         mark=_mark(outcome, score, answer),
         score=score,
+        second=second if second is not None and (second >= 1) != ((score or 0.0) >= 1) else None,
         repeat=repeat,
         outcome=kind if failed else outcome,
         answer=cut(answer, most) if answer is not None and answer != said else None,

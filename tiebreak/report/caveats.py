@@ -22,7 +22,8 @@ def caveats(summary: Summary) -> list[str]:
     ranked = summary.ranked
     if len(ranked) > 1 and summary.common_samples < ranked[0].planned_samples:
         found.append(
-            f"ranked on the {summary.common_samples:,} of {ranked[0].planned_samples:,} samples that every ranked model answered"
+            f"every ranked model answered {summary.common_samples:,} of {ranked[0].planned_samples:,} samples; "
+            "each pair is compared on the samples both answered"
         )
     if ranked and 0 < summary.common_samples < _FEW:
         samples = "One sample is" if summary.common_samples == 1 else f"{summary.common_samples} samples are"

@@ -220,11 +220,6 @@ def two_digits(value: float) -> str:
     return f"{value:.2f}".removesuffix("0") if abs(value * 10 - round(value * 10)) < 1e-9 else f"{value:.2f}"
 
 
-def dollars(value: float) -> str:
-    """Dollars, as few digits as tell them apart."""
-    return f"${value:.2g}" if value >= 0.0001 or not value else f"${value:.0e}"
-
-
 def seconds(value: float) -> str:
     """0.25 s, 3 s, 2 min."""
     return f"{value:.3g} s" if value < 120 else f"{value / 60:.3g} min"

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tiebreak.core.contestant import FACTORS, Contestant, listed_settings
-from tiebreak.report.ranking import score_table
-from tiebreak.report.tally import SampleNumbers, Tally
+from tiebreak.report.ranking import Course, score_table
+from tiebreak.report.tally import Tally
 from tiebreak.stats.effects import Effect, LevelMean
+from tiebreak.stats.family import SURE
 from tiebreak.store.reader import StoreReader
 
 if TYPE_CHECKING:
     from tiebreak.stats.holdout import Choice
 
-_KEYS = "SELECT sample, max(grouped) FROM samples GROUP BY sample ORDER BY sample"
+_KEYS = "SELECT sample, max(grouped) FROM samples GROUP BY sample ORDER BY min(place), sample"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ Tested = Sequence[tuple[Contestant, Tally]]
 """Contestants that have a score, without references."""
 
 
-def compare_factors(tested: Tested, groups: Sequence[int] | None) -> tuple[Factor, ...]:
+def compare_factors(tested: Tested, course: Course) -> tuple[Factor, ...]:
     """The factors of a run in which more than one of them varies: else every pair of contestants says it already."""
     contestants = [contestant for contestant, _ in tested]
     levels = _levels(contestants)
@@ -75,7 +76,7 @@ def compare_factors(tested: Tested, groups: Sequence[int] | None) -> tuple[Facto
     if len(varying) < 2 or len(set(places)) < len(places):
         return ()
     table = score_table([tally for _, tally in tested])
-    factors = [_factor(name, levels, table, groups) for name in varying]
+    factors = [_factor(name, levels, table, course) for name in varying]
     # Levels that were never run with all else equal tell nothing of their factor.
     return tuple(factor for factor in factors if factor.effects)
 
@@ -88,31 +89,39 @@ def _levels(contestants: Sequence[Contestant]) -> list[dict[str, str]]:
     return [{**c.factors, "settings": listed_settings(c.model.settings)} for c in contestants]
 
 
-def _factor(name: str, all_levels: Sequence[dict[str, str]], table: Any, groups: Sequence[int] | None) -> Factor:
+def _factor(name: str, all_levels: Sequence[dict[str, str]], table: Any, course: Course) -> Factor:
     from tiebreak.stats.factors import effects, level_means
 
     levels = [own[name] for own in all_levels]
     others = [tuple(level for factor, level in own.items() if factor != name) for own in all_levels]
-    means = level_means(table, levels, groups)
+    means = level_means(table, levels, course.groups)
+    found = effects(table, levels, others, course.groups)
     return Factor(
         name=name,
         levels=tuple(sorted(means, key=lambda level: -level.mean)),
-        effects=tuple(effects(table, levels, others, groups)),
+        effects=tuple(_allowing_for_extensions(effect, course.schedule.end_scale) for effect in found),
     )
 
 
-def choose_best(reader: StoreReader, tested: Tested, numbers: SampleNumbers) -> Chosen | None:
+def _allowing_for_extensions(effect: Effect, scale: float) -> Effect:
+    """An effect with what an extended run leaves of its certainty."""
+    p, corrected = min(1.0, effect.p * scale), min(1.0, effect.p_corrected * scale)
+    return replace(effect, p=p, p_corrected=corrected, separated=effect.separated and corrected < SURE)
+
+
+def choose_best(reader: StoreReader, tested: Tested, course: Course) -> Chosen | None:
     """The best contestant by one half of the samples, tested on the other; None where there is too little to say."""
     from tiebreak.stats.holdout import choose, halves
 
     if len(tested) < 2:
         return None
     keys = [group or sample for sample, group in reader.rows(_KEYS)]
-    found = choose(score_table([tally for _, tally in tested]), halves(keys, reader.info.protocol.seed), numbers.groups)
-    return None if found is None else _chosen(found, [contestant.label for contestant, _ in tested])
+    found = choose(score_table([tally for _, tally in tested]), halves(keys, reader.info.protocol.seed), course.groups)
+    return None if found is None else _chosen(found, [c.label for c, _ in tested], course.schedule.end_scale)
 
 
-def _chosen(found: Choice, labels: Sequence[str]) -> Chosen:
+def _chosen(found: Choice, labels: Sequence[str], scale: float) -> Chosen:
+    shown = {rival.contestant: rival.separated and rival.p_corrected * scale < SURE for rival in found.rivals}
     rivals = [
         ChosenRival(
             label=labels[rival.contestant],
@@ -120,9 +129,9 @@ def _chosen(found: Choice, labels: Sequence[str]) -> Chosen:
             difference=rival.difference,
             low=rival.low,
             high=rival.high,
-            p_corrected=rival.p_corrected,
-            better=rival.separated and rival.difference > 0,
-            worse=rival.separated and rival.difference < 0,
+            p_corrected=min(1.0, rival.p_corrected * scale),
+            better=shown[rival.contestant] and rival.difference > 0,
+            worse=shown[rival.contestant] and rival.difference < 0,
         )
         for rival in found.rivals
     ]

@@ -11,13 +11,14 @@ from tiebreak.core.contestant import Prompting
 from tiebreak.core.run import Protocol
 from tiebreak.report.browse import FILTERS, SORTS, Census
 from tiebreak.report.caveats import caveats
-from tiebreak.report.charts import Dot, Point, Times, dollars, front_chart, latency_chart, score_chart, seconds
+from tiebreak.report.charts import Dot, Point, Times, front_chart, latency_chart, score_chart, seconds
 from tiebreak.report.factors import Factor
-from tiebreak.report.ranking import Comparison
+from tiebreak.report.money import dollars
+from tiebreak.report.ranking import FAILURES, Comparison
 from tiebreak.report.spread import Spreads, spreads
 from tiebreak.report.summary import CategorySummary, ContestantSummary, Summary
 from tiebreak.report.table import cells, duration, headings, noun, score
-from tiebreak.report.verdict import claims, kinds, listed, number, probability, verdict
+from tiebreak.report.verdict import OTHERWISE, claims, kinds, listed, number, probability, verdict
 from tiebreak.report.work import TaskComparison, WorkSummary
 from tiebreak.report.work_words import HEADINGS as WORK_HEADINGS
 from tiebreak.report.work_words import MEDALS, podium, standing, work_cells, work_sentences
@@ -84,6 +85,10 @@ def _headline(summary: Summary) -> str:
     names = short_names([m.label for m in summary.contestants])
     if claim.kind == "leads":
         return f"{names[claim.facts['first']]} leads"
+    if claim.kind == "depends":
+        return "No leader: it depends on " + ("failed trials" if claim.facts["counted"] == FAILURES else "how answers are read")
+    if claim.kind == "unsettled":
+        return f"No leader: {names[claim.facts['first']]} is not ahead of everyone"
     if claim.kind == "chosen":
         return f"{names[claim.facts['label']]}: {claim.facts['score']:.2f} where it was not chosen"
     if claim.kind == "tie":
@@ -101,7 +106,7 @@ def _counted(summary: Summary) -> str:
 def _table(summary: Summary) -> dict[str, Any]:
     parts = [summary.ranked, summary.unfinished, summary.references]
     return {
-        "headings": (*headings(summary), "Median", "p95", "A trial"),
+        "headings": (*headings(summary), "Median", "p95", "In flight", "1,000 answers"),
         "parts": [[_row(model) for model in part] for part in parts if part],
         "tiers": len(summary.tiers) > 1 or any(len(tier) > 1 for tier in summary.tiers),
     }
@@ -109,14 +114,16 @@ def _table(summary: Summary) -> dict[str, Any]:
 
 def _row(model: ContestantSummary) -> Row:
     shown, price = cells(model, note=True), model.cost_per_trial
-    p50, p95 = (model.latency.p50_s, model.latency.p95_s) if model.latency else (None, None)
+    latency = model.latency
+    p50, p95, flight = (latency.p50_s, latency.p95_s, latency.in_flight) if latency else (None, None, None)
+    thousand = "–" if price is None or model.model.local else dollars(1000 * price)
     return Row(
-        cells=(*shown, _seconds(p50), _seconds(p95), "–" if price is None or model.model.local else f"${price:.2g}"),
+        cells=(*shown, _seconds(p50), _seconds(p95), "–" if flight is None else f"{flight:g}", thousand),
         values=(
             *shown[:2],
             -1.0 if model.score is None else model.score,
             *(model.right, model.wrong, model.no_answer, model.failed, model.seconds, _last(model.cost_usd)),
-            *(_last(p50), _last(p95), _last(price)),
+            *(_last(p50), _last(p95), _last(flight), _last(price)),
         ),
         tier=model.tier,
         ranks="" if model.ranks is None else _range(*model.ranks),
@@ -153,6 +160,7 @@ def account(model: ContestantSummary) -> dict[str, Any]:
         "failures": kinds(model.failures),
         "score": score(model, wide=True),
         "failures_wrong": "–" if wrong is None else f"{wrong:.2f}",
+        "readings": f"{model.readings_differ:,} of {model.second_readings:,}" if model.second_readings else "–",
         "state": model.state.replace("_", " ") + (f": {model.message}" if model.message else ""),
         "tokens": f"{model.input_tokens:,} / {model.output_tokens:,}",
         "speed": f"{model.latency.tokens_per_s:.0f}" if model.latency and model.latency.tokens_per_s else "–",
@@ -202,7 +210,7 @@ def _charts(summary: Summary, found: Spreads) -> list[dict[str, Any]]:
 
 
 def _scores_note(summary: Summary) -> str:
-    several = "Each shade is a tier: those of one shade are not shown to differ from the first of them. "
+    several = "Each shade is a tier: those of one shade are not shown to differ. "
     return (several if len(summary.tiers) > 1 else "") + "Overlapping intervals do not make a tie; the paired test decides."
 
 
@@ -210,8 +218,9 @@ def _fronts(summary: Summary, found: Spreads, names: Names) -> list[dict[str, An
     charts = []
     paid = [m for m in summary.ranked if m.cost_per_trial is not None and not m.model.local]
     if len(paid) > 1:
-        points = [_point(m, m.cost_per_trial or 0.0, found.by_label[m.label].cost_usd, summary.cost_front, names) for m in paid]
-        svg = front_chart(points, title="Cost and quality", x_label="Dollars a trial, with its 95 % interval", x_words=dollars)
+        points = [_priced(m, found.by_label[m.label].cost_usd, summary.cost_front, names) for m in paid]
+        label = "Dollars per 1,000 answers, with the 95 % interval"
+        svg = front_chart(points, title="Cost and quality", x_label=label, x_words=dollars)
         charts.append({"title": "Cost and quality", "svg": svg, "note": _left_out(summary, paid, "a known price")})
     timed = [m for m in summary.ranked if m.latency is not None]
     if len(timed) > 1:
@@ -252,6 +261,12 @@ def _times(model: ContestantSummary, found: Spreads, names: Names) -> Times:
         tier=model.tier,
         reference=model.reference,
     )
+
+
+def _priced(model: ContestantSummary, interval: tuple[float, float] | None, front: Sequence[str], names: Names) -> Point:
+    """What a thousand answers cost."""
+    low, high = interval or (0.0, 0.0)
+    return _point(model, 1000 * (model.cost_per_trial or 0.0), (1000 * low, 1000 * high) if interval else None, front, names)
 
 
 def _point(model: ContestantSummary, x: float, interval: tuple[float, float] | None, front: Sequence[str], names: Names) -> Point:
@@ -341,7 +356,8 @@ def _pair(row: str, pair: Comparison | None) -> dict[str, str]:
         "kind": kind,
         "title": f"{100 * low:+.1f} to {100 * high:+.1f} points; {number(pair.samples, 'common sample')}; "
         f"better on {pair.first_better if ahead else pair.second_better}, worse on "
-        f"{pair.second_better if ahead else pair.first_better}; {pair.method} test, {probability(pair.p)} before correction",
+        f"{pair.second_better if ahead else pair.first_better}; {pair.method} test, {probability(pair.p)} before correction"
+        + "".join(f"; turns {OTHERWISE[counted]}" for counted in pair.depends_on),
     }
 
 

@@ -9,8 +9,8 @@ from tiebreak.core.files import atomic_writer
 from tiebreak.report.tabular import COLUMNS, batches_of_trials
 from tiebreak.store.reader import StoreReader
 
-_WHOLE = frozenset({"repeat", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "attempts"})
-_REAL = frozenset({"score", "cost_usd", "model_s", "first_token_s", "queue_s", "retry_s"})
+_WHOLE = frozenset({"repeat", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "in_flight", "attempts"})
+_REAL = frozenset({"score", "second", "cost_usd", "model_s", "first_token_s", "queue_s", "retry_s"})
 
 
 def write_parquet(reader: StoreReader, path: Path) -> None:

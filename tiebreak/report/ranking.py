@@ -1,17 +1,22 @@
-"""Who is shown to be better than whom, and what follows: tiers and possible ranks."""
+"""Who is shown to be better than whom, and what follows: tiers, possible ranks, and what would turn them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from tiebreak.report.tally import Tally
-from tiebreak.stats.family import SURE, holm, rank_interval, tiers
-from tiebreak.stats.planning import samples_needed, smallest_difference
+from tiebreak.stats.family import SURE, holm, rank_interval
+from tiebreak.stats.planning import samples_needed, smallest_difference, smallest_difference_right_or_wrong
+from tiebreak.stats.schedule import EXTENSION, Schedule
 
 if TYPE_CHECKING:
+    from tiebreak.stats.decision import Decision
     from tiebreak.stats.paired import Floats, Paired
+
+USUAL, FAILURES, READING = "as usual", "failures", "reading"
+_RIGHT_OR_WRONG = "mcnemar"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,26 +34,42 @@ class Comparison:
     first_better: int
     second_better: int
     p: float
+    """Allows for every look at the run and every extension of it."""
     p_corrected: float
     """Holm's: over all pairs of the run, the chance of even one false difference is kept below 5 %."""
     method: str
-    """mcnemar (exact), exact, drawn or normal: how the reassignments were counted."""
+    """mcnemar (exact), exact, drawn, normal: how reassignments were counted; anytime: by a test made to be looked at early."""
     separated: bool
-    """Whether the corrected test shows the first to be better."""
+    """Whether the corrected test shows the first to be better, and nothing doubtful would turn it."""
+    depends_on: tuple[str, ...]
+    """What would turn it, counted the other way: failures, reading."""
     smallest_difference: float
     """What this pair's samples would have shown, four times out of five."""
-    samples_needed: int | None
-    """Samples that would show the difference found, four times out of five; None where none was found."""
+    samples_needed: tuple[int, int] | None
+    """If the difference found is the true one: samples with which an extended run shows it with even odds, and 9 times out of
+    10. None where no difference was found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where a ranked contestant stands."""
 
-    score: float | None
-    """On the samples every ranked contestant answered."""
+    score: float
+    """On all samples, by a fit over every score there is."""
     tier: int
     ranks: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """What the tests say of the ranked contestants when something doubtful is counted one way."""
+
+    counted: str
+    """as usual; failures: failed trials count as wrong; reading: answers are read by the second rule."""
+    tiers: tuple[tuple[str, ...], ...]
+    leader: str | None
+    turned: tuple[tuple[str, str], ...] = ()
+    """Pairs of which it says something else than is usual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,59 +78,229 @@ class Ranking:
 
     comparisons: tuple[Comparison, ...] = ()
     tiers: tuple[tuple[str, ...], ...] = ()
+    """Made from what holds however doubtful things are counted."""
+    leader: str | None = None
+    """Who is shown to be better than every other ranked contestant."""
     places: Mapping[str, Place] = field(default_factory=dict)
     common_samples: int = 0
+    alternatives: tuple[Alternative, ...] = ()
+    """The usual way of counting first, then those that say something else; empty where none does."""
 
 
-def rank(contestants: Sequence[tuple[str, Tally, bool]], groups: Sequence[int] | None) -> Ranking:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """A contestant with what its trials add up to."""
+
+    label: str
+    tally: Tally
+    rankable: bool
+    done: int
+    """Samples from the beginning of the plan that it has been asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """The samples of a run, and how far it has been planned, looked at and extended."""
+
+    groups: Sequence[int] | None
+    planned: int
+    schedule: Schedule = field(default_factory=Schedule)
+
+
+def rank(contestants: Sequence[Scored], course: Course) -> Ranking:
     """Compare everyone with everyone; those marked as rankable get a place."""
-    able = [label for label, _, rankable in contestants if rankable]
+    able = [place for place, one in enumerate(contestants) if one.rankable]
     if len(contestants) < 2:
         # Nobody to compare with: numpy is not even loaded.
         return _alone(contestants) if able else Ranking()
-    table = score_table([tally for _, tally, _ in contestants])
-    comparisons = compare_table([label for label, _, _ in contestants], table, groups)
-    scores, common = _common_scores(table, contestants)
-    shown = {(c.first, c.second) for c in comparisons if c.separated}
-    ordered = sorted(able, key=lambda label: -scores[label] if common else 0.0)
-    found = tiers(ordered, lambda a, b: (a, b) in shown)
-    places = {
-        label: Place(
-            score=scores[label] if common else None,
+    labels = [one.label for one in contestants]
+    table = score_table([one.tally for one in contestants])
+    decision = _decide(table, contestants, course)
+    others = dict(_counted_otherwise(contestants, table, decision, course))
+    sure = replace_better(decision, frozenset.intersection(decision.better, *others.values()))
+    return Ranking(
+        comparisons=_comparisons(labels, decision, others, course.schedule),
+        tiers=_named(labels, sure.tiers),
+        leader=None if sure.leader is None else labels[sure.leader],
+        places=_places(labels, sure),
+        common_samples=_common_samples(table, able),
+        alternatives=_alternatives(labels, decision, others),
+    )
+
+
+def _alone(contestants: Sequence[Scored]) -> Ranking:
+    one = contestants[0]
+    found = one.tally.estimate(None)
+    return Ranking(
+        tiers=((one.label,),), places={one.label: Place(score=found.mean, tier=1, ranks=(1, 1))}, common_samples=found.n
+    )
+
+
+def _decide(table: Floats, contestants: Sequence[Scored], course: Course) -> Decision:
+    from tiebreak.stats.decision import decide
+
+    return decide(
+        table,
+        groups=course.groups,
+        ranked=[row for row, one in enumerate(contestants) if one.rankable],
+        schedule=course.schedule,
+        done=[one.done for one in contestants],
+        planned=course.planned,
+    )
+
+
+def _places(labels: Sequence[str], decision: Decision) -> dict[str, Place]:
+    ranked = [row for tier in decision.tiers for row in tier]
+    return {
+        labels[row]: Place(
+            score=decision.scores[row],
             tier=number,
-            ranks=rank_interval(label, [o for o in able if o != label], lambda a, b: (a, b) in shown),
+            ranks=rank_interval(row, [other for other in ranked if other != row], lambda a, b: (a, b) in decision.better),
         )
-        for number, tier in enumerate(found, start=1)
-        for label in tier
+        for number, tier in enumerate(decision.tiers, start=1)
+        for row in tier
     }
-    return Ranking(comparisons=comparisons, tiers=tuple(map(tuple, found)), places=places, common_samples=common)
 
 
-def _alone(contestants: Sequence[tuple[str, Tally, bool]]) -> Ranking:
-    label, tally, _ = contestants[0]
-    found = tally.estimate(None)
-    place = Place(score=found.mean, tier=1, ranks=(1, 1))
-    return Ranking(tiers=((label,),), places={label: place}, common_samples=found.n)
+# --- counted the other way --------------------------------------------------------------------------
 
 
-def compare_table(labels: Sequence[str], table: Floats, groups: Sequence[int] | None) -> tuple[Comparison, ...]:
-    """Every pair of rows, corrected together."""
-    from tiebreak.stats.paired import compare_all
-
-    found = [pair for pair in compare_all(table, groups) if pair.samples]
-    corrected = holm([pair.p for pair in found])
-    alpha = SURE / max(1, len(found))
-    return tuple(_comparison(labels, pair, p, alpha) for pair, p in zip(found, corrected, strict=True))
+Better = frozenset[tuple[int, int]]
 
 
-def _comparison(labels: Sequence[str], pair: Paired, corrected: float, alpha: float) -> Comparison:
-    turned = pair.difference < 0
-    first, second = (pair.second, pair.first) if turned else (pair.first, pair.second)
+def _counted_otherwise(
+    contestants: Sequence[Scored], table: Floats, decision: Decision, course: Course
+) -> Iterator[tuple[str, Better]]:
+    """Who is better with failures counted wrong, and by the second reading; only where that is somebody else."""
+    tallies = [one.tally for one in contestants]
+    if any(tally.failures for tally in tallies):
+        better = _decide(failures_wrong_table(tallies), contestants, course).better
+        yield from [(FAILURES, better)] if better != decision.better else []
+    if any(tally.readings_differ for tally in tallies):
+        read = second_table(tallies)
+        better = _directional_changes(decision, _decide(read, contestants, course), table, read, course)
+        yield from [(READING, better)] if better != decision.better else []
+
+
+def _alternatives(labels: Sequence[str], decision: Decision, others: Mapping[str, Better]) -> tuple[Alternative, ...]:
+    """What each way of counting says of the ranked contestants."""
+    found = []
+    ranked = {row for tier in decision.tiers for row in tier}
+    for counted, better in {USUAL: decision.better, **others}.items():
+        other = replace_better(decision, better)
+        changed = sorted({(min(pair), max(pair)) for pair in decision.better ^ better if set(pair) <= ranked})
+        turned = tuple((labels[a], labels[b]) for a, b in changed)
+        leader = None if other.leader is None else labels[other.leader]
+        if turned or counted == USUAL:
+            found.append(Alternative(counted=counted, tiers=_named(labels, other.tiers), leader=leader, turned=turned))
+    return tuple(found) if len(found) > 1 else ()
+
+
+def replace_better(decision: Decision, better: Better) -> Decision:
+    """The decision if these were the ones shown to be better; contestants of a tier keep their order."""
+    from tiebreak.stats.decision import tiers_of
+
+    ranked = [row for tier in decision.tiers for row in tier]
+    return replace(decision, better=better, tiers=tiers_of(ranked, decision.scores, better))
+
+
+def _named(labels: Sequence[str], tiers: Sequence[Sequence[int]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(labels[row] for row in tier) for tier in tiers)
+
+
+def _directional_changes(
+    decision: Decision, other: Decision, table: Floats, read: Floats, course: Course
+) -> frozenset[tuple[int, int]]:
+    """Who is better by the other reading, unless the readings differ in a way that luck explains.
+
+    Two rules may misread a few answers each, by chance. That moves a p-value near 0.05 to its other side now and then, which
+    says nothing of either rule. A pair changes only where the answers read otherwise clearly favour one side.
+    """
+    from tiebreak.stats.decision import directional, turned_pairs
+
+    pairs = sorted(turned_pairs(decision, other))
+    corrected = holm([directional(table, read, pair, course.groups) for pair in pairs])
+    changed = {pair for pair, p in zip(pairs, corrected, strict=True) if p < SURE}
+    chosen = [(decision.better, False), (other.better, True)]
+    return frozenset((a, b) for better, wanted in chosen for a, b in better if ((min(a, b), max(a, b)) in changed) == wanted)
+
+
+# --- tables of scores -------------------------------------------------------------------------------
+
+
+def score_table(tallies: Sequence[Tally]) -> Floats:
+    """Mean scores, contestants × samples; NaN where one has none."""
+    return _table([(tally.sums, tally.counts) for tally in tallies])
+
+
+def failures_wrong_table(tallies: Sequence[Tally]) -> Floats:
+    """The same with every failed trial a wrong answer."""
+    import numpy as np
+
+    rows = [_ints(tally.counts) + _ints(tally.failed) for tally in tallies]
+    return _table([(tally.sums, np.ascontiguousarray(row)) for tally, row in zip(tallies, rows, strict=True)])
+
+
+def second_table(tallies: Sequence[Tally]) -> Floats:
+    """The same by the second reading, where there is one."""
+    return _table([(tally.second_sums, tally.counts) for tally in tallies])
+
+
+def _table(rows: Sequence[tuple[Any, Any]]) -> Floats:
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):
+        return np.array([np.frombuffer(sums) / np.frombuffer(counts, dtype=np.int32) for sums, counts in rows])
+
+
+def _ints(counts: Any) -> Any:
+    import numpy as np
+
+    return np.frombuffer(counts, dtype=np.int32)
+
+
+def _common_samples(table: Floats, able: Sequence[int]) -> int:
+    """How many samples every ranked contestant answered."""
+    import numpy as np
+
+    return int((~np.isnan(table[able])).all(axis=0).sum()) if able else 0
+
+
+# --- pairs ------------------------------------------------------------------------------------------
+
+
+def _comparisons(
+    labels: Sequence[str], decision: Decision, others: Mapping[str, Better], schedule: Schedule
+) -> tuple[Comparison, ...]:
+    """Every pair as reports show it; forecasts are for the test that an extension of the run would get."""
+    tests = max(1, len(decision.pairs))
+    alphas = (SURE if not schedule.earlier else EXTENSION) / tests, EXTENSION / tests
+    found = []
+    for pair, corrected in zip(decision.pairs, decision.corrected, strict=True):
+        order = (pair.first, pair.second) if pair.difference >= 0 else (pair.second, pair.first)
+        here = {order, order[::-1]}
+        depends = tuple(counted for counted, better in others.items() if (better & here) != (decision.better & here))
+        found.append(_comparison(labels, pair, corrected, order=order, depends=depends, alphas=alphas))
+    return tuple(found)
+
+
+def _comparison(
+    labels: Sequence[str],
+    pair: Paired,
+    corrected: float,
+    *,
+    order: tuple[int, int],
+    depends: tuple[str, ...],
+    alphas: tuple[float, float],
+) -> Comparison:
+    turned = order[0] != pair.first
     better = (pair.second_better, pair.first_better) if turned else (pair.first_better, pair.second_better)
     difference = abs(pair.difference)
+    binary = pair.method == _RIGHT_OR_WRONG
+    now, extended = alphas
     return Comparison(
-        first=labels[first],
-        second=labels[second],
+        first=labels[order[0]],
+        second=labels[order[1]],
         samples=pair.samples,
         difference=difference,
         low=-pair.high if turned else pair.low,
@@ -119,30 +310,14 @@ def _comparison(labels: Sequence[str], pair: Paired, corrected: float, alpha: fl
         p=pair.p,
         p_corrected=corrected,
         method=pair.method,
-        separated=corrected < SURE and difference > 0,
-        smallest_difference=smallest_difference(pair.error, alpha),
-        samples_needed=samples_needed(difference, pair.error**2 * pair.samples, alpha),
+        separated=corrected < SURE and difference > 0 and not depends,
+        depends_on=depends,
+        smallest_difference=_could_have_shown(pair, now, binary=binary),
+        samples_needed=samples_needed(difference, pair.error**2 * pair.samples, extended, right_or_wrong=binary),
     )
 
 
-def score_table(tallies: Sequence[Tally]) -> Floats:
-    """Mean scores, contestants × samples; NaN where one has none."""
-    import numpy as np
-
-    with np.errstate(invalid="ignore"):
-        rows = [np.frombuffer(t.sums) / np.frombuffer(t.counts, dtype=np.int32) for t in tallies]
-    return np.array(rows)
-
-
-def _common_scores(table: Floats, contestants: Sequence[tuple[str, Tally, bool]]) -> tuple[dict[str, float], int]:
-    """Each ranked contestant's mean over the samples that all of them answered, and how many those are."""
-    import numpy as np
-
-    places = [place for place, (_, _, rankable) in enumerate(contestants) if rankable]
-    if not places:
-        return {}, 0
-    ranked = table[places]
-    common = ~np.isnan(ranked).any(axis=0)
-    count = int(common.sum())
-    means = ranked[:, common].mean(axis=1) if count else np.zeros(len(places))
-    return {contestants[place][0]: float(mean) for place, mean in zip(places, means, strict=True)}, count
+def _could_have_shown(pair: Paired, alpha: float, *, binary: bool) -> float:
+    if not binary:
+        return smallest_difference(pair.error, alpha)
+    return smallest_difference_right_or_wrong(pair.samples, pair.first_better + pair.second_better, alpha)

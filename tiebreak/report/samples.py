@@ -11,10 +11,10 @@ _WORST = 5
 _OWN = "FROM trials t WHERE superseded = 0 AND t.contestant = ? AND t.outcome <> 'failed'"
 _WORST_OF_ONE = f"""
     WITH kinds AS (SELECT t.category AS category, avg(coalesce(t.score, 0)) AS mean {_OWN} GROUP BY t.category),
-    own AS (SELECT t.rowid AS place, t.category AS category, coalesce(t.score, 0) AS value {_OWN}),
-    worst AS (SELECT * FROM own JOIN kinds USING (category) WHERE value < 1 ORDER BY mean, value, place LIMIT ?)
+    own AS (SELECT t.rowid AS number, t.category AS category, coalesce(t.score, 0) AS value {_OWN}),
+    worst AS (SELECT * FROM own JOIN kinds USING (category) WHERE value < 1 ORDER BY mean, value, number LIMIT ?)
     SELECT t.sample, s.prompt, s.target, coalesce(t.answer, t.text, ''), t.outcome FROM worst
-    JOIN trials t ON t.rowid = worst.place JOIN samples s ON s.asked = t.asked ORDER BY mean, value, place
+    JOIN trials t ON t.rowid = worst.number JOIN samples s ON s.asked = t.asked ORDER BY mean, value, worst.number
 """
 """No text is read but those of the few that are found."""
 

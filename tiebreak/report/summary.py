@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tiebreak.core.contestant import Contestant
 from tiebreak.core.model import ModelRef
 from tiebreak.core.run import RunInfo
 from tiebreak.report.factors import Chosen, Factor, choose_best, compare_factors
-from tiebreak.report.ranking import Comparison, Ranking, rank
+from tiebreak.report.ranking import Alternative, Comparison, Course, Ranking, Scored, rank
 from tiebreak.report.samples import means_by_scorer
 from tiebreak.report.tally import SampleNumbers, Tally, tally_trials
+from tiebreak.report.value import Value, compare_costs, compare_speeds
 from tiebreak.report.work import Attempt, TaskComparison, WorkSummary, compare_tasks, read_attempts
 from tiebreak.stats.family import pareto_front
 from tiebreak.stats.intervals import percentiles
 from tiebreak.stats.repeats import pass_all, pass_at
+from tiebreak.stats.schedule import Look, Schedule
 from tiebreak.store.reader import StoreReader
 
 _RANKED_FROM = 0.5
@@ -42,6 +44,10 @@ class Latency:
     first_token_p50_s: float | None
     """None when answers were not streamed."""
     tokens_per_s: float | None
+    in_flight: float | None = None
+    """Requests of the run that were with the server when one was sent, itself included; the median, None where unknown."""
+    alone_p50_s: float | None = None
+    """Median time of answers that were asked for one at a time, for their times alone; None where there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +77,16 @@ class ContestantSummary:
     interval_method: str = "wilson"
     score_failures_wrong: float | None = None
     """The same with every failed trial counted as a wrong answer."""
-    common_score: float | None = None
-    """Mean over the samples that every ranked contestant answered: what tiers are made from."""
+    adjusted_score: float | None = None
+    """What its score would be on all samples, by a fit over every score there is: it orders the contestants of a tier."""
     tier: int | None = None
     """From 1; None when not ranked."""
     ranks: tuple[int, int] | None = None
     """The best and worst rank the corrected tests leave possible."""
+    second_readings: int = 0
+    """Answers that were also judged by a second, independent rule."""
+    readings_differ: int = 0
+    """Of these, the ones that it judges otherwise."""
     by_scorer: Mapping[str, float] = field(default_factory=dict)
     """The same mean by every scorer that judged; empty where there was only the one that ranks."""
     pass_at: Mapping[int, float] = field(default_factory=dict)
@@ -161,7 +171,23 @@ class Summary:
     comparisons: tuple[Comparison, ...] = ()
     """Every pair of tested contestants, the better one first."""
     tiers: tuple[tuple[str, ...], ...] = ()
-    """Labels of the ranked contestants: within a tier none is shown to be worse than the tier's first."""
+    """Labels of the ranked contestants: nobody in a tier is shown to be worse than anyone else in it."""
+    leader: str | None = None
+    """Who is shown to be better than every other ranked contestant."""
+    alternatives: tuple[Alternative, ...] = ()
+    """Where failures counted as wrong, or a second reading of the answers, would turn some comparison."""
+    costs: Value | None = None
+    """The costs of those in the first tier, where there are several with a known price."""
+    speeds: Value | None = None
+    """The times of those in the first tier, where there are several."""
+    looks: int = 0
+    """How often somebody saw a comparison before the end of the plan."""
+    extensions: int = 0
+    """How often the run was made longer."""
+    error: float = 0.05
+    """Over the whole life of the run, the chance of even one false difference is at most this."""
+    unseen: bool = False
+    """Nothing is compared, because it cannot be written down that somebody looked at the unfinished run."""
     common_samples: int = 0
     """Samples that every ranked contestant answered."""
     cost_front: tuple[str, ...] = ()
@@ -177,9 +203,9 @@ class Summary:
 
     @property
     def ranked(self) -> list[ContestantSummary]:
-        """Those that got through, best first on the samples all of them answered; no references."""
+        """Those that got through, tier by tier, and in each the best first; no references."""
         able = [c for c in self.tested if c.rankable]
-        return sorted(able, key=lambda c: -(c.score or 0.0 if c.common_score is None else c.common_score))
+        return sorted(able, key=lambda c: (c.tier or 0, -(c.score or 0.0 if c.adjusted_score is None else c.adjusted_score)))
 
     @property
     def unfinished(self) -> list[ContestantSummary]:
@@ -207,33 +233,82 @@ class Summary:
         return next((c for c in self.comparisons if {c.first, c.second} == wanted), None)
 
 
-def summarise(reader: StoreReader, *, so_far: bool = False) -> Summary:
-    """Everything the store knows, in numbers; `so_far` ranks a run that is still going by what it has."""
-    return (None if so_far else reader.figures("summary", Summary)) or work_out(reader, so_far=so_far)
+def summarise(reader: StoreReader, *, so_far: bool = False, seen: bool = True) -> Summary:
+    """Everything the store knows, in numbers; `so_far` ranks a run that is still going by what it has.
+
+    Whoever shows it calls `look_into` first; where that cannot be written down, `seen` is False and nobody is compared.
+    """
+    return (None if so_far else reader.figures("summary", Summary)) or work_out(reader, so_far=so_far, seen=seen)
 
 
-def work_out(reader: StoreReader, *, so_far: bool = False) -> Summary:
+def work_out(reader: StoreReader, *, so_far: bool = False, seen: bool = True) -> Summary:
     """The same from every trial, whatever the store has kept."""
     tallies, numbers = tally_trials(reader)
     counted = _counted(reader, tallies, numbers)
-    if so_far:
-        counted = [(replace(c, planned=c.asked, planned_samples=c.samples) if c.asked else c, t) for c, t in counted]
     tested = [(c, tally) for c, tally in counted if not c.reference and tally is not None and c.score is not None]
-    ranking = rank([(c.label, tally, c.rankable) for c, tally in tested], numbers.groups)
+    if not seen:
+        return Summary(info=reader.info, contestants=tuple(c for c, _ in counted), unseen=True)
+    done = [_done(c, tally, numbers, reader.info.protocol.repeats) for c, tally in tested]
+    if so_far:
+        counted, tested = _by_what_they_have(counted), _by_what_they_have(tested)
+    course = _course(reader, numbers, [c.label for c, _ in tested])
+    scored = [Scored(label=c.label, tally=t, rankable=c.rankable, done=d) for (c, t), d in zip(tested, done, strict=True)]
+    ranking = rank(scored, course)
     contestants = tuple(_placed(contestant, ranking) for contestant, _ in counted)
     ranked = [contestant for contestant in contestants if contestant.tier is not None]
-    scored = [(c.contestant, tally) for c, tally in tested if c.rankable]
+    rankable = [(c.contestant, tally) for c, tally in tested if c.rankable]
+    best = [(one.label, one.tally) for one in scored if ranking.tiers and one.label in ranking.tiers[0]]
+    # Only scores are compared by a test that may be looked at early: the others wait for the end.
+    early = any(one.rankable and one.done < course.planned for one in scored)
+    priced = [c.label for c in ranked if c.cost_per_trial is not None and not c.model.local]
     return Summary(
         info=reader.info,
         contestants=contestants,
         comparisons=ranking.comparisons,
         tiers=ranking.tiers,
+        leader=ranking.leader,
+        alternatives=ranking.alternatives,
+        costs=None if early else compare_costs(best, priced, course),
+        speeds=None if early else compare_speeds(best, course),
+        looks=len(course.schedule.looks),
+        extensions=len(course.schedule.earlier),
+        error=course.schedule.total,
         common_samples=ranking.common_samples,
         cost_front=_front(ranked, {c.label: c.cost_per_trial for c in ranked if not c.model.local}),
         latency_front=_front(ranked, {c.label: c.latency.p50_s if c.latency else None for c in ranked}),
-        factors=compare_factors(scored, numbers.groups),
-        chosen=choose_best(reader, scored, numbers) if reader.info.protocol.choose_on else None,
+        factors=() if early else compare_factors(rankable, course),
+        chosen=choose_best(reader, rankable, course) if reader.info.protocol.choose_on and not early else None,
         tasks=_compare_tasks(reader, contestants),
+    )
+
+
+Counted = TypeVar("Counted", bound="Tally | None")
+
+
+def _by_what_they_have(counted: Sequence[tuple[ContestantSummary, Counted]]) -> list[tuple[ContestantSummary, Counted]]:
+    """Contestants as if no more had been planned than they have been asked."""
+    return [(replace(c, planned=c.asked, planned_samples=c.samples) if c.asked else c, tally) for c, tally in counted]
+
+
+def _done(contestant: ContestantSummary, tally: Tally, numbers: SampleNumbers, repeats: int) -> int:
+    """How many samples from the beginning of the plan a contestant has been asked, without a gap."""
+    if contestant.finished:
+        return contestant.planned_samples
+    ended = zip(numbers.places, tally.counts, tally.failed, strict=True)
+    gaps = (number for number, (place, n, failed) in enumerate(ended) if place != number or n + failed < repeats)
+    return next(gaps, numbers.count)
+
+
+def _course(reader: StoreReader, numbers: SampleNumbers, labels: Sequence[str]) -> Course:
+    """How far the run was planned, looked at and extended; looks by the place of each contestant among those compared."""
+    repeats = max(1, reader.info.protocol.repeats)
+    rows = [reader.numbers[label] for label in labels]
+    looks = {Look(look.planned // repeats, tuple(look.answered.get(row, 0) / repeats for row in rows)) for look in reader.looks()}
+    earlier = tuple(planned // repeats for planned in reader.extensions())
+    return Course(
+        groups=numbers.groups,
+        planned=reader.info.samples,
+        schedule=Schedule(earlier, tuple(sorted(looks, key=lambda look: (look.planned, look.asked)))),
     )
 
 
@@ -249,11 +324,11 @@ def summarise_contestants(reader: StoreReader) -> tuple[ContestantSummary, ...]:
 
 def _placed(contestant: ContestantSummary, ranking: Ranking) -> ContestantSummary:
     place = ranking.places.get(contestant.label)
-    return contestant if place is None else replace(contestant, common_score=place.score, tier=place.tier, ranks=place.ranks)
+    return contestant if place is None else replace(contestant, adjusted_score=place.score, tier=place.tier, ranks=place.ranks)
 
 
 def _front(ranked: Sequence[ContestantSummary], price: Mapping[str, float | None]) -> tuple[str, ...]:
-    points = [(c.label, price.get(c.label), c.common_score) for c in ranked]
+    points = [(c.label, price.get(c.label), c.adjusted_score) for c in ranked]
     return tuple(pareto_front([(n, cost, score) for n, cost, score in points if cost is not None and score is not None]))
 
 
@@ -320,6 +395,8 @@ def _figures(tally: Tally | None, numbers: SampleNumbers, repeats: int) -> dict[
         "known_cost_usd": tally.cost_usd if tally.rows > tally.unpriced else None,
         "cost_per_trial": tally.cost_per_trial(),
         "model_seconds": tally.model_s,
+        "second_readings": tally.second_readings,
+        "readings_differ": tally.readings_differ,
         "categories": _categories(tally),
         "latency": _latency(tally),
     }
@@ -345,4 +422,6 @@ def _latency(tally: Tally) -> Latency | None:
         p99_s=p99_s,
         first_token_p50_s=percentiles(tally.first_tokens, (50,))[0] if tally.first_tokens else None,
         tokens_per_s=tally.timed_tokens / tally.timed_s if tally.timed_s else None,
+        in_flight=percentiles(tally.in_flight, (50,))[0] if tally.in_flight else None,
+        alone_p50_s=percentiles(list(tally.alone.means()), (50,))[0] if any(tally.alone.counts) else None,
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tiebreak.report.money import dollars
 from tiebreak.report.summary import ContestantSummary, Summary
 
+_LEAST_USD = 0.001
 _HEADINGS = ("Provider", "Score", "Right", "Wrong", "No answer", "Failed", "Time", "Cost")
 
 
@@ -56,8 +58,13 @@ def cost(contestant: ContestantSummary) -> str:
     if contestant.model.local:
         return "local"
     if contestant.cost_usd is not None:
-        return f"${contestant.cost_usd:.4f}"
-    return f"≥ ${contestant.known_cost_usd:.4f}" if contestant.known_cost_usd else "unknown"
+        return _total(contestant.cost_usd)
+    return f"≥ {_total(contestant.known_cost_usd)}" if contestant.known_cost_usd else "unknown"
+
+
+def _total(usd: float) -> str:
+    """Four places, so that a column lines up; more where these would say nothing."""
+    return f"${usd:.4f}" if usd >= _LEAST_USD or usd == 0 else dollars(usd)
 
 
 def duration(seconds: float) -> str:

@@ -13,28 +13,39 @@ from tiebreak.store.reader import StoreReader
 
 # The join is crossed to keep its order: trials are read as they lie, samples are looked up.
 _TRIALS = (
-    "SELECT t.contestant, s.rowid, t.superseded, t.outcome, t.score, t.answer IS NULL, t.failure_kind, t.category, t.cached,"
-    " t.model_s, t.first_token_s, t.input_tokens, t.output_tokens, t.cost_usd"
+    "SELECT t.contestant, s.rowid, t.superseded, t.outcome, t.score, t.second, t.answer IS NULL, t.failure_kind, t.category,"
+    " t.cached, t.model_s, t.first_token_s, t.in_flight, t.input_tokens, t.output_tokens, t.cost_usd"
     " FROM trials t CROSS JOIN samples s ON s.asked = t.asked"
 )
-# With repeats one sample is shown in several ways, each a row; they share its number.
-_NUMBERED = "SELECT rowid, dense_rank() OVER (ORDER BY sample) - 1, grouped FROM samples"
+# With repeats and prompts one sample is shown in several ways, each a row; they share its number.
+_NUMBERED = (
+    "SELECT rowid, dense_rank() OVER (ORDER BY first, sample) - 1, first, grouped FROM"
+    " (SELECT rowid, sample, grouped, min(place) OVER (PARTITION BY sample) AS first FROM samples)"
+)
+_TIMED_ALONE = (
+    "SELECT t.contestant, s.rowid, t.model_s, t.first_token_s FROM timings t CROSS JOIN samples s ON s.asked = t.asked"
+    " WHERE t.model_s > 0"
+)
 
 
 class SampleNumbers:
-    """Every sample of the run by a number from 0, and the groups they belong to."""
+    """Every sample of the run by a number from 0, in the order of the plan, and the groups they belong to."""
 
     def __init__(self, reader: StoreReader) -> None:
         self._by_row = array("l", [0])
         known: dict[str, int] = {}
         groups: dict[int, int] = {}
-        for row, number, grouped in reader.rows(_NUMBERED):
+        places: dict[int, int] = {}
+        for row, number, place, grouped in reader.rows(_NUMBERED):
             if row >= len(self._by_row):
                 self._by_row.extend([0] * (row + 1 - len(self._by_row)))
             self._by_row[row] = number
+            places[number] = place
             if grouped:
                 groups[number] = known.setdefault(grouped, len(known))
         self.count = max(self._by_row, default=-1) + 1 if len(self._by_row) > 1 else 0
+        self.places = array("l", (places[number] for number in range(self.count)))
+        """For each sample its position in the plan."""
         completed = (groups.get(number, len(known) + number) for number in range(self.count))
         self.groups = array("l", completed) if groups else None
         """For each sample its group's number; one in no group is a group of its own. None without any groups."""
@@ -43,18 +54,42 @@ class SampleNumbers:
         return self._by_row[row]
 
 
+class Taken:
+    """What the answers to each sample took: added up, and how many they are."""
+
+    def __init__(self, samples: int) -> None:
+        self.sums = array("d", bytes(8 * samples))
+        self.counts = array("i", bytes(4 * samples))
+
+    def add(self, number: int, value: float) -> None:
+        """Count an answer."""
+        self.sums[number] += value
+        self.counts[number] += 1
+
+    def means(self) -> Iterator[float]:
+        """The mean of each sample that has any."""
+        return (total / n for total, n in zip(self.sums, self.counts, strict=True) if n)
+
+
 class Tally:
     """What one contestant's trials add up to; a few numbers per sample, no texts."""
 
     def __init__(self, samples: int) -> None:
         self.sums = array("d", bytes(8 * samples))
         """For each sample its scores added up; an outcome without a score counts 0."""
+        self.second_sums = array("d", bytes(8 * samples))
+        """The same by the second reading, where there is one."""
         self.counts, self.rights, self.failed = (array("i", bytes(4 * samples)) for _ in range(3))
+        self.speed, self.alone, self.prices = Taken(samples), Taken(samples), Taken(samples)
+        """How long each sample took with the others, by itself, and what it cost."""
+        self.flights = array("d", bytes(8 * samples))
+        """For each sample the requests in flight when it was sent, added up; not a number where nobody knows."""
+        self.second_readings = self.readings_differ = 0
         self.right = self.wrong = self.no_answer = 0
         self.outcomes: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.categories: dict[str, list[float]] = defaultdict(lambda: [0.0, 0])
-        self.times, self.first_tokens = array("d"), array("d")
+        self.times, self.first_tokens, self.in_flight = array("d"), array("d"), array("d")
         self.timed_tokens = 0
         self.timed_s = 0.0
         self.input_tokens = self.output_tokens = 0
@@ -66,7 +101,7 @@ class Tally:
 
     def add(self, number: int, row: tuple[Any, ...]) -> None:
         """Count a trial; one that was asked again since counts only for what it took."""
-        _, _, superseded, outcome, score, unread, kind, category, cached, seconds, first, sent, made, cost = row
+        _, _, superseded, outcome, score, second, unread, kind, category, cached, seconds, first, flight, sent, made, cost = row
         self._spend(seconds, sent, made, cost)
         if superseded:
             return
@@ -76,11 +111,15 @@ class Tally:
             self.failed[number] += 1
             return
         self._judge(number, score, unread, category)
+        self._read_again(number, score, second)
         if not cached:
             self.answers += 1
             self.answers_usd += nan if cost is None else cost
+            self.prices.add(number, nan if cost is None else cost)
             if seconds:
                 self._time(seconds, first, made)
+                self.speed.add(number, seconds)
+                self._fly(number, flight)
 
     def _spend(self, seconds: float | None, sent: int | None, made: int | None, cost: float | None) -> None:
         self.rows += 1
@@ -107,6 +146,19 @@ class Tally:
             kind = self.categories[category]
             kind[0] += value
             kind[1] += 1
+
+    def _read_again(self, number: int, score: float | None, second: float | None) -> None:
+        if second is None:
+            self.second_sums[number] += score or 0.0
+            return
+        self.second_sums[number] += second
+        self.second_readings += 1
+        self.readings_differ += (second >= 1) != ((score or 0.0) >= 1)
+
+    def _fly(self, number: int, flight: int | None) -> None:
+        self.flights[number] += nan if flight is None else flight
+        if flight is not None:
+            self.in_flight.append(flight)
 
     def _time(self, seconds: float, first: float | None, made: int | None) -> None:
         self.times.append(seconds)
@@ -143,4 +195,6 @@ def tally_trials(reader: StoreReader) -> tuple[dict[int, Tally], SampleNumbers]:
     tallies: dict[int, Tally] = defaultdict(lambda: Tally(numbers.count))
     for row in reader.rows(_TRIALS):
         tallies[row[0]].add(numbers[row[1]], row)
+    for contestant, row, seconds, _ in reader.rows(_TIMED_ALONE):
+        tallies[contestant].alone.add(numbers[row], seconds)
     return tallies, numbers

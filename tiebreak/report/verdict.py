@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiebreak.report.factors import Chosen
-from tiebreak.report.ranking import Comparison
+from tiebreak.report.money import per_thousand, per_thousand_words
+from tiebreak.report.ranking import FAILURES, READING, Alternative, Comparison
 from tiebreak.report.summary import ContestantSummary, Summary
+from tiebreak.report.value import ALONE, Value, ValueRatio, nearest
+from tiebreak.stats.family import SURE
 
 CEILING, FLOOR = 0.95, 0.05
-_SAME_PRICE = 1.02
-_SAME_SPEED = 1.10
-"""Up to this factor two models cost the same, or are as fast: a run cannot tell."""
 _AS_GOOD_AS_EQUAL = 100_000
-_ENOUGH = 3
+_MANY_TIMES = 1000
+"""A factor beyond this is no longer news."""
+_ENOUGH = 4
 """Sentences after which a comparison with baselines is no longer news."""
 
 Facts = Mapping[str, Any]
@@ -37,7 +39,11 @@ class Claim:
 
 def claims(summary: Summary) -> list[Claim]:
     """What can be said of the run, most important first."""
-    found = [_contest(summary), *_effects(summary), *_scale(summary), *_value(summary), *_left_out(summary)]
+    contest = _contest(summary)
+    _check(summary, contest)
+    value = [*_cost(summary), *_speed(summary)]
+    rest = [*_scale(summary), *value, *_readings(summary), *_looks(summary), *_left_out(summary)]
+    found = [contest, *_effects(summary), *rest]
     return found if len(found) >= _ENOUGH else [*found, *_against_reference(summary)]
 
 
@@ -52,21 +58,101 @@ def verdict(summary: Summary) -> list[str]:
 def _contest(summary: Summary) -> Claim:
     """Who leads, who is tied, or that nothing can be said."""
     ranked = summary.ranked
-    if not ranked:
-        return Claim("nothing", {"contestants": len(summary.tested), "with_score": _with_score(summary)})
+    if not ranked or summary.unseen:
+        return _nothing(summary)
     if summary.chosen is not None:
         return Claim("chosen", _chosen_facts(summary.chosen))
-    leader = ranked[0]
     if len(ranked) == 1:
-        return Claim("score", _score_facts(leader))
-    tied, behind = summary.tiers[0], [label for tier in summary.tiers[1:] for label in tier]
-    pair = summary.comparison(leader.label, ranked[1].label)
-    if pair is None:
-        return Claim("nothing", {"contestants": len(summary.tested), "with_score": _with_score(summary)})
-    if len(tied) == 1:
-        return Claim("leads", {**_pair_facts(summary, pair), "behind": behind})
-    shown = [label for label in behind if _shown(summary, leader.label, label)]
-    return Claim("tie", {**_pair_facts(summary, pair), "leader": leader.label, "tied": list(tied), "leader_ahead_of": shown})
+        return Claim("score", _score_facts(ranked[0]))
+    if len(summary.tiers[0]) == len(ranked) and not summary.comparisons:
+        return _nothing(summary)
+    if (turning := _turning(summary)) is not None:
+        return Claim("depends", _turned_facts(summary, turning))
+    return _standing(summary)
+
+
+def _nothing(summary: Summary) -> Claim:
+    counted = {"contestants": len(summary.tested), "with_score": _with_score(summary)}
+    return Claim("nothing", {**counted, "unseen": summary.unseen})
+
+
+def _standing(summary: Summary) -> Claim:
+    """The contest as the tests decide it."""
+    first, behind = summary.tiers[0], [label for tier in summary.tiers[1:] for label in tier]
+    depends = [other.counted for other in summary.alternatives[1:]]
+    if summary.leader is not None:
+        pair = _closest(summary, summary.leader, behind)
+        return Claim("leads", {**_pair_facts(summary, pair), "behind": behind, "tiers_depend_on": depends})
+    if _differ(summary, first):
+        return Claim("contradiction", {"among": list(first)})
+    ahead = _ahead(summary, first, behind)
+    unsettled = [label for label in behind if not _shown(summary, first[0], label)]
+    if len(first) == 1:
+        facts = {"first": first[0], "better_than": ahead[first[0]], "not_shown": unsettled}
+        return Claim("unsettled", {**facts, "tiers_depend_on": depends})
+    pair_of_best = summary.comparison(first[0], first[1])
+    if pair_of_best is None:
+        return _nothing(summary)
+    facts = {**_pair_facts(summary, pair_of_best), "leader": first[0], "tied": list(first)}
+    return Claim("tie", {**facts, "ahead": ahead, "tiers_depend_on": depends})
+
+
+def _closest(summary: Summary, leader: str, behind: Sequence[str]) -> Comparison:
+    """The leader against whoever comes nearest to not being shown worse."""
+    pairs = [pair for pair in (summary.comparison(leader, label) for label in behind) if pair is not None]
+    return max(pairs, key=lambda pair: (pair.p_corrected, -pair.difference))
+
+
+def _ahead(summary: Summary, first: Sequence[str], behind: Sequence[str]) -> dict[str, list[str]]:
+    """For each of the first tier whom it is shown to beat; those further behind are named once, after the best of them."""
+    found: dict[str, list[str]] = {label: [] for label in first}
+    for label in behind:
+        better = [one for one in first if _shown(summary, one, label)]
+        if better:
+            found[better[0]].append(label)
+    return {label: beaten for label, beaten in found.items() if beaten or len(first) == 1}
+
+
+def _differ(summary: Summary, labels: Sequence[str]) -> bool:
+    """Whether the test of any two of these shows a difference, whatever that hangs on."""
+    among = [pair for pair in summary.comparisons if {pair.first, pair.second} <= set(labels)]
+    return any(pair.separated or (pair.p_corrected < SURE and pair.difference > 0) for pair in among)
+
+
+def _turning(summary: Summary) -> Alternative | None:
+    """What, counted the other way, would change who is at the top."""
+    if not summary.alternatives:
+        return None
+    usual, *others = summary.alternatives
+    top = usual.leader, set(usual.tiers[0])
+    turning = [other for other in others if (other.leader, set(other.tiers[0])) != top]
+    # Each may leave the top as it is, and both together not.
+    together = [others[0]] if (summary.leader, set(summary.tiers[0])) != top else []
+    return next(iter([*turning, *together]), None)
+
+
+def _turned_facts(summary: Summary, other: Alternative) -> dict[str, Any]:
+    usual = summary.alternatives[0]
+    return {
+        "counted": other.counted,
+        "top": list(usual.tiers[0]),
+        "leader": usual.leader,
+        "other_top": list(other.tiers[0]),
+        "other_leader": other.leader,
+        "turned": [list(pair) for pair in other.turned],
+    }
+
+
+def _check(summary: Summary, claim: Claim) -> None:
+    """No sentence may contradict the tests it is made from."""
+    facts = claim.facts
+    if claim.kind == "tie":
+        assert facts["p_corrected"] >= SURE, "a tie with a difference that is shown"
+        assert not _differ(summary, facts["tied"]), "a tie of contestants of whom one is shown to be better"
+        assert all(_shown(summary, one, label) for one, beaten in facts["ahead"].items() for label in beaten)
+    if claim.kind == "leads":
+        others = [model.label for model in summary.ranked if model.label != facts["first"]]
+        assert all(_shown(summary, facts["first"], label) for label in others), "a leader not shown better than everyone"
 
 
 def _chosen_facts(chosen: Chosen) -> dict[str, Any]:
@@ -127,29 +213,57 @@ def _scale(summary: Summary) -> list[Claim]:
     return []
 
 
-def _value(summary: Summary) -> list[Claim]:
-    """What is cheapest and fastest among the best, where the best are several."""
-    best = [m for m in summary.ranked if m.tier == 1]
-    if len(best) < 2:
+def _cost(summary: Summary) -> list[Claim]:
+    """Who is the cheapest of the best, where these are several."""
+    costs = summary.costs
+    if costs is None or len(summary.tiers[0]) < 2:
         return []
-    costs = {m.label: m.cost_per_trial for m in best if m.cost_per_trial is not None and not m.model.local}
-    times = {m.label: m.latency.p50_s for m in best if m.latency is not None}
-    facts = {
-        "among": [m.label for m in best],
-        "cheapest": _least(costs, _SAME_PRICE),
-        "price_unknown": [m.label for m in best if m.label not in costs],
-        "fastest": _least(times, _SAME_SPEED),
-        "speed_unknown": [m.label for m in best if m.label not in times],
+    prices = {m.label: m.cost_per_trial for m in summary.ranked}
+    each = {label: per_thousand(prices[label]) for label in costs.compared}
+    return [Claim("cost", {**_value_facts(costs), "usd_per_1000_answers": each})]
+
+
+def _speed(summary: Summary) -> list[Claim]:
+    """Who is the fastest of the best, where these are several and their times can be compared."""
+    speeds = summary.speeds
+    if speeds is None or len(summary.tiers[0]) < 2:
+        return []
+    latencies = {m.label: m.latency for m in summary.ranked if m.latency is not None}
+    flights = {label: latencies[label].in_flight for label in speeds.compared if label in latencies}
+    medians = {label: latencies[label].p50_s for label in speeds.compared if label in latencies}
+    alone = {label: latencies[label].alone_p50_s for label in speeds.compared if label in latencies}
+    taken = alone if speeds.basis == ALONE and all(alone.values()) else medians
+    facts = {**_value_facts(speeds), "median_s": taken, "in_flight": flights, "basis": speeds.basis}
+    return [Claim("speed", facts)]
+
+
+def _value_facts(value: Value) -> dict[str, Any]:
+    pair = nearest(value)
+    return {
+        "least": value.least,
+        "among": list(value.compared),
+        "unknown": list(value.unknown),
+        "nearest": None if pair is None else _ratio_facts(pair),
+        "tests": len(value.ratios),
     }
-    return [Claim("value", facts)] if facts["cheapest"] or facts["fastest"] else []
 
 
-def _least(values: Mapping[str, float], same: float) -> dict[str, Any] | None:
-    """The least of several, unless the next one is as good as the same."""
-    ordered = sorted(values, key=values.__getitem__)
-    if len(ordered) < 2 or values[ordered[1]] < same * values[ordered[0]]:
-        return None
-    return {"model": ordered[0], "value": values[ordered[0]], "next": values[ordered[1]]}
+def _ratio_facts(pair: ValueRatio) -> dict[str, Any]:
+    names = ("first", "second", "samples", "ratio", "low", "high", "p_corrected", "separated")
+    return {name: getattr(pair, name) for name in names}
+
+
+def _readings(summary: Summary) -> list[Claim]:
+    """How many answers a second rule judges otherwise."""
+    read, differ = (sum(getattr(m, name) for m in summary.tested) for name in ("second_readings", "readings_differ"))
+    by_label = {m.label: m.readings_differ for m in summary.tested if m.readings_differ}
+    return [Claim("readings", {"read_twice": read, "differ": differ, "by_contestant": by_label})] if differ else []
+
+
+def _looks(summary: Summary) -> list[Claim]:
+    """How often somebody looked early, or asked for more, and what that costs."""
+    facts = {"looks": summary.looks, "extensions": summary.extensions, "error": summary.error}
+    return [Claim("looks", facts)] if (summary.looks or summary.extensions) and len(summary.tested) > 1 else []
 
 
 def _left_out(summary: Summary) -> list[Claim]:
@@ -173,6 +287,11 @@ def _against_reference(summary: Summary) -> list[Claim]:
 
 
 def _tell_nothing(facts: Facts) -> str:
+    if facts["unseen"]:
+        return (
+            "Nothing is compared: the run is not finished, and its store cannot be written to. Early looks at a comparison are"
+            " recorded there, because they make false differences more likely."
+        )
     if facts["contestants"] == 0:
         return "Only baselines and controls were run: there is nobody to rank."
     if facts["with_score"] == 0:
@@ -186,8 +305,44 @@ def _tell_score(facts: Facts) -> str:
 
 
 def _tell_leads(facts: Facts) -> str:
-    rest = "" if len(facts["behind"]) == 1 else ", the next best,"
-    return f"{facts['first']} is better than {facts['second']}{rest} by {_by(facts)}."
+    if len(facts["behind"]) == 1:
+        return f"{facts['first']} is better than {facts['second']} by {_by(facts)}."
+    nearest = f"the least clear difference is the one to {facts['second']}, {_by(facts)}"
+    return f"{facts['first']} is better than {listed(facts['behind'])}: {nearest}.{_depending(facts)}"
+
+
+def _depending(facts: Facts) -> str:
+    """What the tiers below hang on."""
+    what = [OTHERWISE[counted] for counted in facts["tiers_depend_on"]]
+    return f" The order behind changes {' or '.join(what)}." if what else ""
+
+
+OTHERWISE = {FAILURES: "if failed trials count as wrong", READING: "if answers are read by the second rule"}
+_AS_COUNTED = {FAILURES: "with failed trials left out", READING: "by the first reading of the answers"}
+
+
+def _tell_depends(facts: Facts) -> str:
+    now, other = _top(facts["leader"], facts["top"]), _top(facts["other_leader"], facts["other_top"])
+    counted = facts["counted"]
+    return f"There is no leader: {_AS_COUNTED[counted]} {now}, but {OTHERWISE[counted]} {other}."
+
+
+def _top(leader: str | None, top: Sequence[str]) -> str:
+    if leader is not None:
+        return f"{leader} is better than every other"
+    return f"{listed(top)} are tied at the top" if len(top) > 1 else f"{top[0]} is at the top, but not better than every other"
+
+
+def _tell_unsettled(facts: Facts) -> str:
+    better = f"{facts['first']} is better than {listed(facts['better_than'])}, but" if facts["better_than"] else facts["first"]
+    return f"There is no leader: {better} is not shown to be better than {listed(facts['not_shown'])}.{_depending(facts)}"
+
+
+def _tell_contradiction(facts: Facts) -> str:
+    return (
+        f"Nothing can be said of who is best: the comparisons of {listed(facts['among'])} contradict each other, because"
+        " each pair answered other samples. Ask again what failed with --resume --retry-failed."
+    )
 
 
 def _tell_chosen(facts: Facts) -> str:
@@ -223,26 +378,31 @@ def _probability(facts: Facts) -> str:
 
 
 def _tell_tie(facts: Facts) -> str:
-    ahead, leader = facts["leader_ahead_of"], facts["leader"]
+    tied, ahead = facts["tied"], facts["ahead"]
     top = " at the top" if ahead else ""
-    shown = f"none is shown to be worse than {leader}" if len(facts["tied"]) > 2 else "neither is shown to be better"
+    shown = "none is shown to be better than another" if len(tied) > 2 else "neither is shown to be better"
     between = f"{facts['first']} and {facts['second']} differ by {points(facts['difference'])}; {_probability(facts)}"
-    said = f"{listed(facts['tied'])} are tied{top}: on {number(facts['samples'], 'common sample')} {shown} ({between})."
-    return f"{said} {_more(facts)}" + (f" {leader} is better than {listed(ahead)}." if ahead else "")
+    said = f"{listed(tied)} are tied{top}: on {number(facts['samples'], 'common sample')} {shown} ({between})."
+    behind = "".join(f" {label} is better than {listed(beaten)}." for label, beaten in ahead.items())
+    return f"{said} {_more(facts)}{behind}{_depending(facts)}"
 
 
 def _more(facts: Facts) -> str:
     """What it would take to know more."""
     between = f"between {facts['first']} and {facts['second']}" if len(facts["tied"]) > 2 else ""
     could = f"This run could have shown a difference of {points(facts['smallest_difference'])} {between}".rstrip()
-    needed = facts["samples_needed"]
-    if needed is None:
+    if facts["samples_needed"] is None:
         return f"{could}; none was found."
-    if needed > _AS_GOOD_AS_EQUAL:
-        how_many = f"more than {_AS_GOOD_AS_EQUAL:,}"
-    else:
-        how_many = f"about {rounded(max(needed, facts['samples'] + 1)):,}"
-    return f"{could}; to separate {facts['first']} from {facts['second']} would take {how_many} samples."
+    return f"{could}. To separate {facts['first']} from {facts['second']} would take {_forecast(facts)}."
+
+
+def _forecast(facts: Facts) -> str:
+    """From how many samples it is as likely as not that the difference is shown, if it is the true one; it may be none."""
+    few, many = (max(needed, facts["samples"] + 1) for needed in facts["samples_needed"])
+    if few > _AS_GOOD_AS_EQUAL:
+        return f"more than {_AS_GOOD_AS_EQUAL:,} samples; perhaps it never happens"
+    upper = f"about {rounded(many):,}" if many <= _AS_GOOD_AS_EQUAL else f"more than {_AS_GOOD_AS_EQUAL:,}"
+    return f"from {rounded(few):,} to {upper} samples if this difference is real; if it is smaller, more, perhaps for ever"
 
 
 def _tell_ceiling(facts: Facts) -> str:
@@ -259,21 +419,70 @@ def _hint(facts: Facts, dataset: str) -> str:
     return "" if facts["dataset"].startswith(dataset) else f", such as --dataset {dataset}"
 
 
-def _tell_value(facts: Facts) -> str:
-    parts = []
-    if found := facts["cheapest"]:
-        known = " of those with a known price" if facts["price_unknown"] else ""
-        parts.append(f"{found['model']} is the cheapest{known} (${found['value']:.2g} a trial)")
-    if found := facts["fastest"]:
-        same = facts["cheapest"] and facts["cheapest"]["model"] == found["model"]
-        known = " of those that were timed" if facts["speed_unknown"] else ""
-        who = "" if same else f"{found['model']} "
-        parts.append(f"{who}{'' if same else 'is '}the fastest{known} (median {_seconds(found['value'])})")
-    return f"Among {listed(facts['among'])}, {' and '.join(parts)}."
+def _tell_cost(facts: Facts) -> str:
+    least, prices = facts["least"], facts["usd_per_1000_answers"]
+    known = " of those with a known price" if facts["unknown"] else ""
+    if least is None:
+        return f"No difference in cost is shown between {listed(facts['among'])}{_closest_ratio(facts)}."
+    price = per_thousand_words(prices[least])
+    return f"Among the best, {least} is the cheapest{known} ({price}){_next_ratio(facts, 'costs')}."
+
+
+def _tell_speed(facts: Facts) -> str:
+    if not facts["basis"]:
+        flights = [f"{label} {_flight(facts['in_flight'].get(label))}" for label in facts["among"]]
+        return (
+            "Nothing can be said about speed: times were not taken under the same load"
+            f" (requests in flight: {listed(flights)}). Measure them one at a time with --timing."
+        )
+    if facts["least"] is None:
+        return f"No difference in speed is shown between {listed(facts['among'])}{_closest_ratio(facts)}."
+    known = " of those that were timed" if facts["unknown"] else ""
+    median = _seconds(facts["median_s"][facts["least"]])
+    took = f"median {median}, {facts['basis']}"
+    return f"Among the best, {facts['least']} is the fastest{known} ({took}){_next_ratio(facts, 'takes')}."
+
+
+def _next_ratio(facts: Facts, verb: str) -> str:
+    """The least against the next."""
+    pair = facts["nearest"]
+    if pair["low"] > _MANY_TIMES:
+        return f"; {pair['second']}, the next, {verb} far more"
+    interval = f"95 % interval {pair['low']:.2f} to {pair['high']:.2f}; {_probability({**pair, 'tests': facts['tests']})}"
+    return f"; {pair['second']}, the next, {verb} {pair['ratio']:.2f} times as much ({interval})"
+
+
+def _closest_ratio(facts: Facts) -> str:
+    pair = facts["nearest"]
+    if pair is None or len(facts["among"]) > 2:
+        return ""
+    return f" (a factor of {pair['ratio']:.2f}; {_probability({**pair, 'tests': facts['tests']})})"
+
+
+def _flight(requests: float | None) -> str:
+    return "unknown" if requests is None else f"{requests:g}"
 
 
 def _seconds(value: float) -> str:
     return f"{value:.2g} s" if value >= 0.01 else "under 0.01 s"
+
+
+def _tell_readings(facts: Facts) -> str:
+    whose = listed([f"{label} {count:,}" for label, count in facts["by_contestant"].items()])
+    of = f"{facts['differ']:,} of {number(facts['read_twice'], 'answer')}"
+    return f"A second rule judges {of} otherwise: {whose}. Look through them with the filter “Readings differ”."
+
+
+def _tell_looks(facts: Facts) -> str:
+    looks, extensions = facts["looks"], facts["extensions"]
+    parts = [f"looked into {_times(looks)} before its end"] if looks else []
+    parts += [f"extended {_times(extensions)}"] if extensions else []
+    bound = f"over its whole life the chance of a false difference is at most {facts['error']:.0%}"
+    return f"The run was {' and '.join(parts)}: p-values allow for that, and {bound}."
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
 def _tell_left_out(facts: Facts) -> str:
@@ -308,11 +517,17 @@ _WORDS: Mapping[str, Callable[[Facts], str]] = {
     "score": _tell_score,
     "leads": _tell_leads,
     "tie": _tell_tie,
+    "depends": _tell_depends,
+    "unsettled": _tell_unsettled,
+    "contradiction": _tell_contradiction,
     "chosen": _tell_chosen,
     "effect": _tell_effect,
     "ceiling": _tell_ceiling,
     "floor": _tell_floor,
-    "value": _tell_value,
+    "cost": _tell_cost,
+    "speed": _tell_speed,
+    "readings": _tell_readings,
+    "looks": _tell_looks,
     "left_out": _tell_left_out,
     "above_reference": _tell_above,
     "not_above_reference": _tell_not_above,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
+
+Name = TypeVar("Name", bound=Hashable)
 
 SURE = 0.05
 """A corrected p below this separates two models."""
@@ -18,18 +21,21 @@ def holm(ps: Sequence[float]) -> list[float]:
     return corrected
 
 
-def tiers(ordered: Sequence[str], better: Callable[[str, str], bool]) -> list[list[str]]:
-    """From the top, a new tier starts at the first one that its tier's best is shown to be better than."""
-    found: list[list[str]] = []
-    for name in ordered:
-        if found and not better(found[-1][0], name):
-            found[-1].append(name)
-        else:
-            found.append([name])
+def tiers(ordered: Sequence[Name], better: Callable[[Name, Name], bool]) -> list[list[Name]]:
+    """Each tier holds those whom nobody still unplaced is shown to beat, in the order given.
+
+    So no tier holds two of whom one is shown to be better. Only where the tests go round in a circle (a beats b, b beats c,
+    c beats a) is nobody left unbeaten: then the last tier holds all who remain.
+    """
+    rest, found = list(ordered), list[list[Name]]()
+    while rest:
+        tier = [name for name in rest if not any(better(other, name) for other in rest)] or rest
+        found.append(tier)
+        rest = [name for name in rest if name not in tier]
     return found
 
 
-def rank_interval(name: str, others: Sequence[str], better: Callable[[str, str], bool]) -> tuple[int, int]:
+def rank_interval(name: Name, others: Sequence[Name], better: Callable[[Name, Name], bool]) -> tuple[int, int]:
     """The ranks a model may truly have: behind all that are shown better, before all that are shown worse."""
     ahead = sum(better(other, name) for other in others)
     behind = sum(better(name, other) for other in others)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -13,6 +13,7 @@ import msgspec
 from tiebreak import __version__
 from tiebreak.core.run import RunInfo
 from tiebreak.store.folder import DATABASE, owned
+from tiebreak.store.looks import Look, read_extensions, read_looks
 from tiebreak.store.store import connect_to_read, damaged, keep_figures, read_info
 
 Figures = TypeVar("Figures")
@@ -51,6 +52,14 @@ class StoreReader:
         cursor.row_factory = sqlite3.Row
         return cursor.execute(query, values)
 
+    def looks(self) -> Sequence[Look]:
+        """Who saw a comparison before the end of the plan."""
+        return read_looks(self._connection)
+
+    def extensions(self) -> Sequence[int]:
+        """The plans that the run was extended beyond."""
+        return read_extensions(self._connection)
+
     def figures(self, name: str, kind: type[Figures]) -> Figures | None:
         """What this version of the program worked out of the run as it is now, and kept; None where it did not."""
         row = next(self.rows("SELECT data FROM figures WHERE name = ? AND made_with = ?", name, __version__), None)
@@ -80,5 +89,5 @@ class FiguresKeeper(StoreReader):
     def keep_facts(self, query: str, *values: Any) -> None:
         """Keep what a query finds about every sample; the columns are those of `facts` after its first."""
         self._connection.execute("DELETE FROM facts")
-        columns = "sample, category, trials, mean, spread, slowest_s, failed, answered, right"
+        columns = "sample, category, trials, mean, spread, slowest_s, failed, answered, right, readings_differ"
         self._connection.execute(f"INSERT INTO facts ({columns}) {query}", values)

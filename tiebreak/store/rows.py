@@ -72,6 +72,7 @@ def sample_row(result: TrialResult) -> tuple[Any, ...]:
         _safe(sample.id),
         _safe(sample.category),
         _safe(sample.group),
+        result.trial.place,
         _safe(sample.prompt),
         _safe(sample.target),
         _encoded(sample.choices),

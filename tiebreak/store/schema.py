@@ -13,7 +13,7 @@ APPLICATION_ID = 0x71EB4EA6
 OLDEST = 10
 """Stores below this version were made before contestants were stored; they are refused."""
 
-_SOURCES = ("run", "contestants", "samples", "trials", "ends", "work")
+_SOURCES = ("run", "contestants", "samples", "trials", "ends", "work", "looks", "timings")
 _FORGETTING = "".join(
     f"CREATE TRIGGER {table}_{act} AFTER {act} ON {table} BEGIN DELETE FROM figures; END;"
     for table in _SOURCES
@@ -30,7 +30,7 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE TABLE samples (
         asked TEXT NOT NULL, sample TEXT NOT NULL, category TEXT NOT NULL, grouped TEXT NOT NULL,
-        prompt TEXT NOT NULL, target TEXT NOT NULL, choices TEXT NOT NULL, metadata TEXT NOT NULL
+        place INTEGER NOT NULL, prompt TEXT NOT NULL, target TEXT NOT NULL, choices TEXT NOT NULL, metadata TEXT NOT NULL
     );
     CREATE UNIQUE INDEX one_row_per_sample ON samples (asked);
     -- Long texts come last: what stands behind them in a row is reached only by reading them.
@@ -53,11 +53,17 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE work (
         id TEXT NOT NULL, finished_at TEXT NOT NULL, work TEXT NOT NULL, transcript TEXT NOT NULL, PRIMARY KEY (id, finished_at)
     );
+    -- Who saw a verdict before the plan was at its end: of each contestant, how many of its planned trials had ended.
+    -- A row without a contestant says that the run was extended beyond the plan it names.
+    CREATE TABLE looks (at TEXT NOT NULL, contestant INTEGER, answered INTEGER NOT NULL, planned INTEGER NOT NULL);
+    -- Answers that were asked for again one at a time, for their times alone.
+    CREATE TABLE timings (contestant INTEGER NOT NULL, asked TEXT NOT NULL, model_s REAL NOT NULL, first_token_s REAL);
     -- What reports worked out of all that, as JSON and by sample, in the order of their names; see store/reader.py.
     CREATE TABLE figures (name TEXT PRIMARY KEY, made_with TEXT NOT NULL, data TEXT NOT NULL);
     CREATE TABLE facts (
         place INTEGER PRIMARY KEY, sample TEXT NOT NULL, category TEXT NOT NULL, trials TEXT NOT NULL, mean REAL NOT NULL,
-        spread REAL NOT NULL, slowest_s REAL NOT NULL, failed INTEGER NOT NULL, answered INTEGER NOT NULL, right INTEGER NOT NULL
+        spread REAL NOT NULL, slowest_s REAL NOT NULL, failed INTEGER NOT NULL, answered INTEGER NOT NULL, right INTEGER NOT NULL,
+        readings_differ INTEGER NOT NULL
     );
     {_FORGETTING}
     """,

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,9 @@ class Store:
                 _create(folder, info)
             with contextlib.closing(_connect(folder)) as connection:
                 if resumed:
-                    info = continued(read_info(connection), info)
-                    _record(connection, info)
+                    before = read_info(connection)
+                    info = continued(before, info)
+                    _record(connection, info, extended_from=before.planned if info.planned > before.planned else None)
                     complete(connection)
                 else:
                     put_off(connection, without)
@@ -356,9 +358,12 @@ def _compared(protocol: Protocol) -> dict[str, Any]:
     return parts
 
 
-def _record(connection: sqlite3.Connection, info: RunInfo) -> None:
-    """Write the run's description; every contestant gets its number."""
+def _record(connection: sqlite3.Connection, info: RunInfo, *, extended_from: int | None = None) -> None:
+    """Write the run's description, and what plan it is extended from; every contestant gets its number."""
     connection.execute("BEGIN IMMEDIATE")
+    if extended_from is not None:
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
+        connection.execute("INSERT INTO looks VALUES (?, NULL, 0, ?)", (now, extended_from))
     connection.execute("DELETE FROM run")
     connection.execute("INSERT INTO run VALUES (?)", (msgspec.json.encode(info).decode(),))
     columns = "label, model, provider, agent, prompt, info"

@@ -24,8 +24,9 @@ from tiebreak.report.browse import (
     view_samples,
 )
 from tiebreak.report.overview import account, browser, overview
-from tiebreak.report.summary import Summary, summarise
+from tiebreak.report.summary import Summary, summarise, summarise_contestants
 from tiebreak.store.folder import DATABASE, is_running
+from tiebreak.store.looks import look_into
 from tiebreak.store.reader import StoreReader
 
 CUT = 20_000
@@ -58,7 +59,9 @@ class Cached(Generic[Value]):
         """The value as of now, or of a moment ago where computing it takes long."""
         with self._lock:
             began = time.monotonic()
-            if self._value is None or (stamp != self._stamp and began >= self._not_before):
+            # The last entry says whether the run goes on. One at rest hardly changes, and nobody would ask again.
+            due = began >= self._not_before or not stamp[-1]
+            if self._value is None or (stamp != self._stamp and due):
                 self._value, self._stamp = self._compute(), stamp
                 ended = time.monotonic()
                 self._not_before = ended + _REST * (ended - began)
@@ -91,8 +94,8 @@ class Counts:
 class Index:
     """A run's samples in every order, without their texts; those of a run that keeps its facts stay in its store."""
 
-    def __init__(self, reader: StoreReader, *, so_far: bool) -> None:
-        self.summary = summarise(reader, so_far=so_far)
+    def __init__(self, reader: StoreReader, *, so_far: bool, seen: bool) -> None:
+        self.summary = summarise(reader, so_far=so_far, seen=seen)
         kept = kept_census(reader)
         self.census = kept or Census()
         self._facts = None if kept else list(self.census.of(sample_facts(reader, self.summary)))
@@ -179,8 +182,10 @@ class RunView:
         return StoreReader(self.folder, check=False)
 
     def _indexed(self) -> Index:
+        # Written down before it is shown, and before the reader's view of the store is fixed.
+        seen = look_into(self.folder)
         with self._reader() as reader:
-            return Index(reader, so_far=is_running(self.folder))
+            return Index(reader, so_far=is_running(self.folder), seen=seen)
 
     def _page(self) -> dict[str, Any]:
         """Everything the page shows; a run that is still going is ranked by what it has."""
@@ -190,7 +195,7 @@ class RunView:
         with self._reader() as reader:
             shown = overview(reader, summary)
             if going:
-                shown["accounts"] = [account(contestant) for contestant in summarise(reader).contestants]
+                shown["accounts"] = [account(contestant) for contestant in summarise_contestants(reader)]
         return {**shown, **browser(summary, index.census), "going": going, "shown": index.census.total, "cut": f"{CUT:,}"}
 
     def _state(self) -> dict[str, Any]:

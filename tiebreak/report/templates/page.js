@@ -60,6 +60,7 @@
   };
 
   const ORDERS = {
+    readings: (a, b) => b.filters.includes("readings_differ") - a.filters.includes("readings_differ"),
     sample: () => 0,
     hardest: (a, b) => a.mean - b.mean,
     apart: (a, b) => b.spread - a.spread || a.mean - b.mean,
@@ -109,13 +110,15 @@
     return list;
   };
 
+  const money = (usd) => usd.toLocaleString("en", { maximumSignificantDigits: 2, maximumFractionDigits: 20 });
   const showAnswer = (label, answer, several) => {
     const facts = [];
     if (answer.outcome && answer.outcome !== "answered") facts.push(answer.outcome.replaceAll("_", " "));
     if (answer.score !== undefined && answer.score !== 0 && answer.score !== 1) facts.push(`score ${answer.score.toFixed(2)}`);
     if (answer.answer !== undefined) facts.push(`read as “${answer.answer}”`);
     if (answer.seconds) facts.push(`${answer.seconds.toFixed(2)} s`);
-    if (answer.cost_usd) facts.push(`$${answer.cost_usd.toPrecision(2)}`);
+    if (answer.second !== undefined) facts.push(`the second rule says ${answer.second >= 1 ? "right" : "wrong"}`);
+    if (answer.cost_usd) facts.push(`$${money(1000 * answer.cost_usd)} per 1,000`);
     if (answer.output_tokens) facts.push(`${answer.output_tokens} tokens`);
     const verdict = make("p", "verdict", undefined, make("b", answer.mark, `${MARKS[answer.mark]} ${WORDS[answer.mark]}`), facts.length ? ` · ${facts.join(" · ")}` : "");
     const card = make("article", `answer ${answer.mark}${answer.work ? " wide" : ""}`, undefined, make("h5", "", several ? `${label} · ${(answer.repeat ?? 0) + 1}` : label), verdict);
@@ -188,7 +191,7 @@
   const show = async () => {
     const mine = (turn += 1);
     const field = (name) => form.elements[name]?.value ?? "";
-    const asked = { q: field("q").trim(), only: field("only"), category: field("category"), sort: field("sort") || "sample", page };
+    const asked = { q: field("q").trim(), only: field("only"), category: field("category"), sort: field("sort") || "readings", page };
     let found;
     try {
       found = await find(asked);
