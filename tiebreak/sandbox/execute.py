@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tiebreak.core.errors import SandboxError
@@ -45,11 +45,14 @@ class _NotBegun(SandboxError):
     """The sandbox was started and gave up before the command began."""
 
 
-async def execute(box: Box, command: Command) -> Finished:
-    """Run a command. A SandboxError means that it was never begun, for a reason of ours."""
+async def execute(box: Box, command: Command, *, passed: Sequence[int] = ()) -> Finished:
+    """Run a command. A SandboxError means that it was never begun, for a reason of ours.
+
+    The command inherits the descriptors that are `passed`, under the same numbers.
+    """
     for start in range(1, _STARTS + 1):
         try:
-            return await _execute_once(box, command)
+            return await _execute_once(box, command, passed)
         except _NotBegun as error:
             if start == _STARTS:
                 raise
@@ -58,8 +61,8 @@ async def execute(box: Box, command: Command) -> Finished:
     raise AssertionError("unreachable")
 
 
-async def _execute_once(box: Box, command: Command) -> Finished:
-    running = _Running(box, command)
+async def _execute_once(box: Box, command: Command, passed: Sequence[int]) -> Finished:
+    running = _Running(box, command, passed)
     try:
         await running.start()
         return await running.finish()
@@ -71,8 +74,8 @@ async def _execute_once(box: Box, command: Command) -> Finished:
 class _Running:
     """One command while it runs."""
 
-    def __init__(self, box: Box, command: Command) -> None:
-        self._box, self._command = box, command
+    def __init__(self, box: Box, command: Command, passed: Sequence[int]) -> None:
+        self._box, self._command, self._passed = box, command, passed
         self._group: Group | None = None
         self._process: _Process | None = None
         self._bridge: bridge.Bridge | None = None
@@ -110,7 +113,7 @@ class _Running:
         try:
             procs_files = self._group.procs_files if self._group else []
             words = command_line(self._box, self._command, control, inherited, procs_files=procs_files, port=port)
-            self._process = _Process(words, control, inherited.numbers, merged=self._command.merged)
+            self._process = _Process(words, control, [*inherited.numbers, *self._passed], merged=self._command.merged)
         finally:
             inherited.close()
 
