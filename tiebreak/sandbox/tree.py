@@ -318,6 +318,19 @@ class _Copying:
                         self.add(below, f"{link.path}/{below.path}")
 
 
+@contextmanager
+def found_at(root: Path, path: str) -> Iterator[Entry | None]:
+    """What is at a path, reached without following links; None when there is nothing."""
+    parent, _, name = path.rpartition("/")
+    try:
+        folder = _folder_at(root, parent)
+    except OSError:
+        yield None
+        return
+    with _closing(folder):
+        yield _entry(f"{parent}/" if parent else "", folder, name)
+
+
 def transfer(source: Path, target: Path, path: str, *, most_bytes: int) -> None:
     """Make a file or folder below one root what it is below another, permissions and all; links are left out.
 
