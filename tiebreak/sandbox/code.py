@@ -79,6 +79,6 @@ async def _place(isolation: Isolation) -> AsyncIterator[tuple[str, Callable[[], 
         return
     own, numbers = Scratch(), itertools.count()
     try:
-        yield own.name, lambda: Folders.below(own.folder(str(next(numbers))))
+        yield own.name, lambda: Folders.below(own.folder(str(next(numbers))), isolation)
     finally:
         await own.remove()

@@ -1,8 +1,11 @@
-"""A link of the chain where there are no namespaces: Landlock rules, no privileges, and a keeper of the whole tree.
+"""A link of the chain: a keeper of the whole tree; where there are no namespaces, Landlock rules and no privileges besides.
 
     python -I -S confine.py KEY=VALUE… -- PROGRAM…
     landlock=0|1   write=FOLDER   read=PATH   port=NUMBER   env=NAME=VALUE   cwd=FOLDER
     procs=FILE (cgroup.procs of a control group to enter)   limit=RESOURCE:SOFT:HARD
+    user=NUMBER (whom root becomes)   seccomp=DESCRIPTOR (of a filter of system calls)
+
+    python -I -S confine.py -- PROGRAM…        no rules at all: bubblewrap has its own, and needs only the keeper
 
 The keeper stays outside the rules. Orphans come to it, so that it can end every process the program left behind;
 it does so when the program ends, when it is told to (SIGTERM), and when its own parent dies.
@@ -21,6 +24,9 @@ from typing import NoReturn
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _SET_PDEATHSIG, _SET_SUBREAPER, _NO_NEW_PRIVS, _DROP_BOUND = 1, 36, 38, 24
+_KEEP_CAPABILITIES, _SET_SECCOMP, _FILTER, _AMBIENT, _RAISE = 8, 22, 2, 47, 2
+_READ_SEARCH = 2
+"""The capability to read what is closed to a user. Under Landlock's rules, that is what they allow and nothing else."""
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _CHANGE = sum(1 << bit for bit in (4, 5, 7, 8, 9, 10, 12))
 """Removing folders and files; making folders, files, sockets, pipes, links. Devices are never made."""
@@ -78,19 +84,29 @@ def _become(settings: list[tuple[str, str]], program: list[str]) -> NoReturn:
     for changed in (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
         # The last two are ignored by Python, and programs would inherit that.
         signal.signal(changed, signal.SIG_DFL)
+    _die_with(os.getppid())
+    if not settings:
+        os.execv(program[0], program)  # noqa: S606
     keeper = os.getppid()
-    libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != keeper:
-        os._exit(1)
     os.chdir(_first(settings, "cwd"))
     _limit(settings)
     if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
         sys.exit("confine: privileges cannot be given up")
     if _first(settings, "landlock") == "1":
         _restrict(settings)
-    _drop_capabilities()
+    _give_up_privileges(int(_first(settings, "user") or 0))
+    # A change of user makes the kernel forget it.
+    _die_with(keeper)
+    if descriptor := _first(settings, "seccomp"):
+        _filter_calls(int(descriptor))
     env = dict(value.split("=", 1) for key, value in settings if key == "env")
     os.execve(program[0], program, env)  # noqa: S606
+
+
+def _die_with(keeper: int) -> None:
+    libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != keeper:
+        os._exit(1)
 
 
 def _limit(settings: list[tuple[str, str]]) -> None:
@@ -105,7 +121,7 @@ def _limit(settings: list[tuple[str, str]]) -> None:
 
 
 def _first(settings: list[tuple[str, str]], wanted: str) -> str:
-    return next(value for key, value in settings if key == wanted)
+    return next((value for key, value in settings if key == wanted), "")
 
 
 def _restrict(settings: list[tuple[str, str]]) -> None:
@@ -142,13 +158,30 @@ def _called(*arguments: object) -> int:
     return result
 
 
-def _drop_capabilities() -> None:
-    """Root without them owns its files and nothing more: no devices, no clock, no modules, no mounts."""
+def _give_up_privileges(user: int) -> None:
+    """Root becomes another user, who owns nothing of this machine's; without one, root that may nothing more than a user."""
+    kept = 1 << _READ_SEARCH if user else 0
     for capability in range(64):
-        libc.prctl(_DROP_BOUND, capability, 0, 0, 0)
+        if not kept & (1 << capability):
+            libc.prctl(_DROP_BOUND, capability, 0, 0, 0)
+    if user:
+        libc.prctl(_KEEP_CAPABILITIES, 1, 0, 0, 0)
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
     header = struct.pack("Ii", 0x20080522, 0)
-    if libc.capset(header, bytes(24)):
+    if libc.capset(header, struct.pack("IIIIII", kept, kept, kept, 0, 0, 0)):
         sys.exit("confine: capabilities cannot be given up")
+    if user and libc.prctl(_AMBIENT, _RAISE, _READ_SEARCH, 0, 0):
+        sys.exit("confine: the other user could not read the sandbox's own files")
+
+
+def _filter_calls(descriptor: int) -> None:
+    program = os.read(descriptor, 1 << 16)
+    os.close(descriptor)
+    place = ctypes.create_string_buffer(program, len(program))
+    if libc.prctl(_SET_SECCOMP, _FILTER, struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(place)), 0, 0):
+        sys.exit(f"confine: system calls cannot be filtered: {os.strerror(ctypes.get_errno())}")
 
 
 if __name__ == "__main__":

@@ -14,15 +14,14 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tiebreak.core.errors import SandboxError
 from tiebreak.core.work import Command, Finished
-from tiebreak.sandbox import bridge
+from tiebreak.sandbox import bridge, disk_usage
 from tiebreak.sandbox.cgroups import Group
 from tiebreak.sandbox.command_line import Box, Descriptors, command_line, resource_limits
-from tiebreak.sandbox.tree import walk
 
 log = logging.getLogger(__name__)
 
@@ -216,7 +215,7 @@ class _Running:
 
     async def _watch_disk(self) -> None:
         """End a program that fills the disk with its files, large or many."""
-        if self._box.folders is None:
+        if self._box.folders is None or self._process is None:
             return
         folders, most = self._box.folders.all, self._box.limits.disk_mb << 20
         start = os.statvfs(folders[0])
@@ -227,7 +226,7 @@ class _Running:
             if written < most // 2 and start.f_favail - now.f_favail < _MOST_FILES // 2:
                 continue
             # Perhaps somebody else fills it: what is in these folders decides.
-            used, files = await asyncio.to_thread(_usage, folders)
+            used, files = await asyncio.to_thread(_usage, folders, self._process.pid)
             if used > most or files >= _MOST_FILES:
                 self._limit = "disk"
                 self._kill()
@@ -243,7 +242,8 @@ class _Running:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._init, signal.SIGKILL)
         else:
-            process.send(signal.SIGKILL if self._box.namespaces else signal.SIGTERM)
+            # The keeper ends what it keeps: see confine.py.
+            process.send(signal.SIGTERM)
 
     async def end(self) -> None:
         """Nothing is left: no process, no group, no bridge, no descriptor."""
@@ -272,15 +272,11 @@ class _Running:
 _MOST_FILES = 100_000
 
 
-def _usage(folders: Iterable[Path]) -> tuple[int, int]:
+def _usage(folders: Sequence[Path], process: int) -> tuple[int, int]:
     """Bytes really taken on the disk, and the number of entries."""
-    used = files = 0
-    for folder in folders:
-        for entry in walk(folder):
-            files += 1
-            with contextlib.suppress(OSError):
-                used += os.stat(entry.name, dir_fd=entry.folder, follow_symlinks=False).st_blocks * 512
-    return used, files
+    counted = [disk_usage.in_folder(folder, _MOST_FILES) for folder in folders]
+    unnamed = disk_usage.without_name(process, folders[0].stat().st_dev)
+    return sum(used for used, _ in counted) + unnamed, sum(files for _, files in counted)
 
 
 class _Capture:
@@ -324,6 +320,11 @@ class _Process:
         )
         self._descriptor = os.pidfd_open(self._popen.pid)
         self._transports: list[asyncio.ReadTransport] = []
+
+    @property
+    def pid(self) -> int:
+        """Of the first program of the chain."""
+        return self._popen.pid
 
     @property
     def returncode(self) -> int | None:

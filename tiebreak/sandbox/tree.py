@@ -147,10 +147,18 @@ def _regular_file(root: Path, path: str, flags: int, mode: int = 0, *, inside: s
     folder, name = _find(root, path, inside, make=bool(flags & os.O_CREAT))
     with _closing(folder):
         opened = os.open(name, flags, mode, dir_fd=folder)
+        if flags & os.O_CREAT:
+            _give(opened, os.fstat(folder))
     with _closing(opened) as descriptor:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise IsADirectoryError(errno.EISDIR, "not a regular file", path)
         yield descriptor
+
+
+def _give(made: int | Path, folder: os.stat_result) -> None:
+    """What root makes belongs to the owner of the folder it lies in, who has to work with it."""
+    if os.geteuid() == 0 and folder.st_uid != 0:
+        os.chown(made, folder.st_uid, folder.st_gid)
 
 
 @contextmanager
@@ -252,7 +260,9 @@ def _step(folder: int, name: str, *, make: bool) -> int:
         if not make:
             raise
         os.mkdir(name, 0o755, dir_fd=folder)
-        return os.open(name, _FOLDER, dir_fd=folder)
+        made = os.open(name, _FOLDER, dir_fd=folder)
+        _give(made, os.fstat(folder))
+        return made
 
 
 def _read_all(descriptor: int, most_bytes: int) -> bytes:
@@ -293,6 +303,7 @@ class _Copying:
             self.left_out.append(f"{path[:60]}…: its path is too long")
         elif entry.kind == stat.S_IFDIR:
             place.mkdir(mode=0o755, exist_ok=True)
+            _give(place, place.parent.stat())
         elif entry.size > self._room:
             self.left_out.append(f"{path}: too large to be judged ({entry.size} bytes)")
         elif entry.kind == stat.S_IFREG:
@@ -343,7 +354,7 @@ def transfer(source: Path, target: Path, path: str, *, most_bytes: int) -> None:
         if entry is None or entry.kind == stat.S_IFLNK:
             raise FileNotFoundError(errno.ENOENT, "no file or folder of that name", path)
         _clear_way(target, plain)
-        (target / plain).parent.mkdir(parents=True, exist_ok=True)
+        os.close(_folder_at(target, parent, make=True))
         copying = _Copying(target, most_bytes)
         copying.add(entry, plain, exact=True)
         if entry.kind == stat.S_IFDIR:
@@ -352,12 +363,12 @@ def transfer(source: Path, target: Path, path: str, *, most_bytes: int) -> None:
                     copying.add(below, f"{plain}/{below.path}", exact=True)
 
 
-def _folder_at(root: Path, path: str) -> int:
+def _folder_at(root: Path, path: str, *, make: bool = False) -> int:
     """An open folder below another, reached without following links."""
     folder = os.open(root, _FOLDER)
     for part in filter(None, path.split("/")):
         try:
-            inner = _step(folder, part, make=False)
+            inner = _step(folder, part, make=make)
         finally:
             os.close(folder)
         folder = inner
@@ -374,3 +385,4 @@ def _copy_file(entry: Entry, place: Path, mode: int) -> None:
         while left > 0 and (sent := os.sendfile(target, source, None, min(left, _PIECE))):
             left -= sent
         os.fchmod(target, mode)
+        _give(target, place.parent.stat())

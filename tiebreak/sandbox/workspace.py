@@ -77,7 +77,7 @@ class Workspace:
         await asyncio.to_thread(_sweep, scratch)
         own = Scratch(scratch)
         try:
-            folders = Folders.below(own.path)
+            folders = Folders.below(own.path, isolation)
             box = Box(name=own.name, isolation=isolation, limits=task.limits, gateway=gateway, folders=folders, links=task.links)
             workspace = cls(task, box, folders, own)
             await asyncio.to_thread(tree.place_files, workspace._workspace, task.files)
@@ -167,7 +167,7 @@ class Workspace:
 
     def _copied(self, check: Check, folder: Path) -> Folders:
         """A copy of the work as a check is to find it, with a home that nobody has been in."""
-        own = Folders.below(folder)
+        own = Folders.below(folder, self.isolation)
         self._workspace.chmod(0o700)
         skip = BY_PRODUCTS - {".git"} | _STEERING
         tree.copy(self._workspace, own.workspace, skip=skip, most_bytes=self._task.limits.disk_mb << 20, inside=self.path)
