@@ -147,7 +147,7 @@ print('segment', libc.shmget(int(os.environ['SHARED']), 0, 0))"""), says=("segme
 import ctypes, platform
 libc = ctypes.CDLL(None, use_errno=True)
 print('session', libc.syscall({'x86_64': 250, 'aarch64': 219}[platform.machine()], 0, -3, 0))"""), says=("session -1",)),
-    Hostile("keys of the host's servers", "ls /etc/ssl/private /etc/pki/tls/private && echo LISTED; ls -d /etc/ssl/certs; echo done", never=("LISTED",), says=("done",)),
+    Hostile("keys of the host's servers", "for f in /etc/ssl/private /etc/pki/tls/private; do ls $f && echo LISTED; done; echo done", never=("LISTED",), says=("done",)),
     Hostile("a filler without a name", _python(_TRY + """
 import time
 kept = []

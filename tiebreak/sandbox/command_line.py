@@ -228,6 +228,7 @@ def command_line(
     words = []
     if box.own_network and (port or not box.namespaces):
         words = [python_inside(), "-I", "-S", str(_HERE / "gate.py"), "0", str(port)]
+    words += [python_inside(), "-I", "-S", str(_HERE / "keeper.py"), str(os.getpid())]
     # A name of its own: without namespaces, commands that run at once share a folder.
     given = f"stdin-{os.urandom(4).hex()}"
     extra = {**box.extra, given: command.stdin} if command.stdin else box.extra
@@ -277,8 +278,6 @@ def _bubblewrap_words(
     for name, value in environment(box, command).items():
         arguments += ["--setenv", name, value]
     arguments += ["--chdir", WORKSPACE]
-    # A parent of ours that orphans come to: one that bubblewrap leaves before it could ask to die with it would stay for ever.
-    yield from (python_inside(), "-I", "-S", str(_HERE / "confine.py"), "--")
     yield from (program.path, "--args", inherited.content("\0".join(arguments).encode("utf-8", "surrogateescape")))
 
 

@@ -1,14 +1,9 @@
-"""A link of the chain: a keeper of the whole tree; where there are no namespaces, Landlock rules and no privileges besides.
+"""A link of the chain where there are no namespaces: Landlock rules, no privileges, then the program.
 
-    python -I -S confine.py KEY=VALUE… -- PROGRAM…
-    landlock=0|1   write=FOLDER   read=PATH   port=NUMBER   env=NAME=VALUE   cwd=FOLDER
-    procs=FILE (cgroup.procs of a control group to enter)   limit=RESOURCE:SOFT:HARD
-    user=NUMBER (whom root becomes)   seccomp=DESCRIPTOR (of a filter of system calls)
-
-    python -I -S confine.py -- PROGRAM…        no rules at all: bubblewrap has its own, and needs only the keeper
-
-The keeper stays outside the rules. Orphans come to it, so that it can end every process the program left behind;
-it does so when the program ends, when it is told to (SIGTERM), and when its own parent dies.
+python -I -S confine.py KEY=VALUE… -- PROGRAM…
+landlock=0|1   write=FOLDER   read=PATH   port=NUMBER   env=NAME=VALUE   cwd=FOLDER
+procs=FILE (cgroup.procs of a control group to enter)   limit=RESOURCE:SOFT:HARD
+user=NUMBER (whom root becomes)   seccomp=DESCRIPTOR (of a filter of system calls)
 """
 
 from __future__ import annotations
@@ -20,10 +15,9 @@ import signal
 import struct
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
-_SET_PDEATHSIG, _SET_SUBREAPER, _NO_NEW_PRIVS, _DROP_BOUND = 1, 36, 38, 24
+_SET_PDEATHSIG, _NO_NEW_PRIVS, _DROP_BOUND = 1, 38, 24
 _KEEP_CAPABILITIES, _SET_SECCOMP, _FILTER, _AMBIENT, _RAISE = 8, 22, 2, 47, 2
 _READ_SEARCH = 2
 """The capability to read what is closed to a user. Under Landlock's rules, that is what they allow and nothing else."""
@@ -38,56 +32,13 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Start the program under the rules, keep its tree, end as it ended."""
+    """Nothing more than the rules allow, then the program."""
     split = sys.argv.index("--")
     settings = [word.partition("=")[::2] for word in sys.argv[1:split]]
-    if libc.prctl(_SET_SUBREAPER, 1, 0, 0, 0) or libc.prctl(_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0):
-        sys.exit("confine: the process cannot be made a keeper")
-    signal.signal(signal.SIGTERM, _told_to_end)
-    child = os.fork()
-    if child == 0:
-        _become(settings, sys.argv[split + 1 :])
-    os.close(0)
-    sys.exit(_keep(child))
-
-
-def _keep(child: int) -> int:
-    code = 0
-    while True:
-        pid, status = os.wait()
-        if pid == child:
-            code = os.waitstatus_to_exitcode(status)
-            break
-    _end_all()
-    return 128 - code if code < 0 else code
-
-
-def _told_to_end(*_: object) -> NoReturn:
-    _end_all()
-    os._exit(128 + signal.SIGTERM)
-
-
-def _end_all() -> None:
-    """Children of the ended come to us in turn, until none is left."""
-    while True:
-        listed = Path("/proc/self/task", str(os.getpid()), "children").read_text(encoding="ascii").split()
-        for pid in listed:
-            os.kill(int(pid), signal.SIGKILL)
-        try:
-            os.wait()
-        except ChildProcessError:
-            return
-
-
-def _become(settings: list[tuple[str, str]], program: list[str]) -> NoReturn:
-    """In the child: nothing more than the rules allow, then the program."""
-    for changed in (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
-        # The last two are ignored by Python, and programs would inherit that.
-        signal.signal(changed, signal.SIG_DFL)
-    _die_with(os.getppid())
-    if not settings:
-        os.execv(program[0], program)  # noqa: S606
-    keeper = os.getppid()
+    program, keeper = sys.argv[split + 1 :], os.getppid()
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
+        # Python ignores them, and programs inherit that.
+        signal.signal(ignored, signal.SIG_DFL)
     os.chdir(_first(settings, "cwd"))
     _limit(settings)
     if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
@@ -95,7 +46,7 @@ def _become(settings: list[tuple[str, str]], program: list[str]) -> NoReturn:
     if _first(settings, "landlock") == "1":
         _restrict(settings)
     _give_up_privileges(int(_first(settings, "user") or 0))
-    # A change of user makes the kernel forget it.
+    # A change of user makes the kernel forget that we die with our keeper.
     _die_with(keeper)
     if descriptor := _first(settings, "seccomp"):
         _filter_calls(int(descriptor))

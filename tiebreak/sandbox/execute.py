@@ -242,7 +242,7 @@ class _Running:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._init, signal.SIGKILL)
         else:
-            # The keeper ends what it keeps: see confine.py.
+            # The keeper ends what it keeps.
             process.send(signal.SIGTERM)
 
     async def end(self) -> None:
