@@ -435,7 +435,7 @@ class Peer:
     def _encode_error(self, error: BaseException) -> Any:
         packed: list[Any] = [self._encode_error_class(type(error))]
         attributes = {str(name): value for name, value in vars(error).items() if not str(name).startswith("_")}
-        for value in (tuple(error.args), attributes):
+        for value in (_all_args(error), attributes):
             try:
                 packed.append(self.encode(value))
             except Exception:
@@ -491,7 +491,8 @@ class Peer:
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
             raise RemoteError("what was raised is no exception")
         error = kind.__new__(kind, *args)
-        error.args = tuple(args)
+        if not isinstance(error, OSError):
+            error.args = tuple(args)
         error.__dict__.update({**attributes, "_told": told})
         return error
 
@@ -501,6 +502,12 @@ class _Bound:
 
     def __init__(self, number: int, name: str) -> None:
         self.number, self.name = number, name
+
+
+def _all_args(error: BaseException) -> tuple[Any, ...]:
+    """What an exception was made of; the system's errors keep the name of the file to themselves."""
+    args = tuple(error.args)
+    return (*args, error.filename) if isinstance(error, OSError) and len(args) == 2 and error.filename is not None else args
 
 
 def _told(error: BaseException) -> str:
