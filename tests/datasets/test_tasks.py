@@ -329,3 +329,84 @@ def test_two_tasks_of_one_id_are_refused(tmp_path):
 
     with pytest.raises(DatasetError, match="another task has the id"):
         load(spelled([tmp_path]))
+
+
+SECRET = "a secret of this machine"
+
+
+def linked(place, target):
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(target)
+
+
+def our_folder(home):
+    write(home / "task.md", "Do it.\n")
+    write(home / "verify" / "check.sh", "true\n")
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        lambda home, outside: linked(home / "workspace", outside),
+        lambda home, outside: linked(home / "solution", outside),
+        lambda home, outside: linked(home / "verify" / "more" / ".." / ".." / "cheat", outside),
+        lambda home, outside: ((home / "verify" / "check.sh").unlink(), linked(home / "verify" / "check.sh", outside / "secret")),
+        lambda home, outside: ((home / "task.md").unlink(), linked(home / "task.md", outside / "secret")),
+    ],
+)
+def test_a_task_folder_brings_no_files_of_the_machine(tmp_path, plant):
+    """Links that lead out of the folder are refused, wherever they stand."""
+    outside, home = tmp_path / "outside", tmp_path / "tasks" / "t"
+    write(outside / "secret", SECRET)
+    our_folder(home)
+    (home / "verify" / "more").mkdir()
+    plant(home, outside)
+    with pytest.raises(DatasetError, match="leads out of the task's folder"):
+        read_task(home)
+
+
+@pytest.mark.parametrize(
+    "copy", ["COPY ../../outside /app", "COPY ../../../outside/secret /app/", "ADD {outside}/secret /app/x", "COPY data /app"]
+)
+def test_an_image_copies_nothing_from_outside_its_context(tmp_path, copy):
+    """Neither by `..`, nor by an absolute path, nor by a link."""
+    outside, home = tmp_path / "outside", tmp_path / "tasks" / "t"
+    write(outside / "secret", SECRET)
+    harbor(home, dockerfile=f"FROM debian:12\nWORKDIR /app\n{copy.format(outside=outside)}\n")
+    linked(home / "environment" / "data", outside)
+    with pytest.raises(DatasetError, match=r"leads out|is no file"):
+        read_task(home)
+
+
+def test_a_file_behind_a_linked_folder_is_not_taken(tmp_path):
+    """A link within the workspace is left out, as is everything behind it."""
+    outside, home = tmp_path / "outside", tmp_path / "tasks" / "t"
+    write(outside / "secret", SECRET)
+    our_folder(home)
+    write(home / "workspace" / "a.txt", "a\n")
+    linked(home / "workspace" / "more", outside)
+    linked(home / "workspace" / "b.txt", outside / "secret")
+    assert [file.path for file in read_task(home).task.files] == ["a.txt"]
+
+
+def test_an_exercise_names_no_files_of_the_machine(tmp_path):
+    """Its configuration is data from somebody else."""
+    outside, home = tmp_path / "outside", tmp_path / "tasks" / "leap"
+    write(outside / "secret", SECRET)
+    exercise(home)
+    for key, path in (("test", "../../outside/secret"), ("example", str(outside / "secret"))):
+        config = json.loads((home / ".meta" / "config.json").read_text())
+        config["files"][key] = [path]
+        (home / ".meta" / "config.json").write_text(json.dumps(config))
+        with pytest.raises(DatasetError, match="leads out"):
+            read_task(home)
+        exercise(home)
+
+
+def test_a_folder_of_tasks_lists_none_from_elsewhere(tmp_path):
+    """A prompt would tell the model what is in the file."""
+    write(tmp_path / "outside" / "secret.md", SECRET)
+    write(tmp_path / "tasks" / "a.md", "Do it.\n")
+    linked(tmp_path / "tasks" / "b.md", tmp_path / "outside" / "secret.md")
+    with pytest.raises(DatasetError, match="leads out"):
+        load(spelled([tmp_path / "tasks"]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 import socket
 import subprocess
 import uuid
@@ -14,6 +16,8 @@ from sandbox.hostile import SECRET
 
 from tiebreak.core.work import Isolation
 from tiebreak.sandbox.isolation import isolation_at
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Host:
@@ -36,6 +40,10 @@ class Host:
         os.chdir(folder)
         self.unix.bind("socket")
         self.unix.listen()
+        os.chmod("socket", 0o777)
+        self.shared_key = int.from_bytes(os.urandom(3), "big") + 1
+        self.shared = _libc.shmget(self.shared_key, 4096, 0o1666)
+        self.state = self._state()
 
     @property
     def env(self) -> dict[str, str]:
@@ -47,6 +55,7 @@ class Host:
             "VICTIM": str(self.victim.pid),
             "ABSTRACT": self.tag,
             "TAG": self.tag,
+            "SHARED": str(self.shared_key),
         }
 
     def unharmed(self) -> None:
@@ -54,6 +63,7 @@ class Host:
         assert self.canary.read_text() == SECRET
         assert sorted(p.name for p in self.folder.iterdir() if p.name in ("canary", "socket")) == ["canary", "socket"]
         assert self.victim.poll() is None
+        assert self._state() == self.state
         for each in (self.listener, self.abstract, self.unix):
             each.setblocking(False)
             with pytest.raises(BlockingIOError):
@@ -61,6 +71,13 @@ class Host:
         self.datagrams.setblocking(False)
         with pytest.raises(BlockingIOError):
             self.datagrams.recv(1)
+
+    def _state(self) -> tuple[object, ...]:
+        """What can be changed without reading or writing."""
+        files = [(found.st_mode, found.st_uid, found.st_mtime) for found in (self.canary.stat(), self.folder.stat())]
+        limit = resource.prlimit(self.victim.pid, resource.RLIMIT_CPU)
+        settings = (os.getpriority(os.PRIO_PROCESS, self.victim.pid), os.sched_getaffinity(self.victim.pid))
+        return (*files, os.listxattr(self.canary), limit, *settings)
 
     def left_running(self) -> list[str]:
         """Processes anywhere on the machine that carry our tag."""
@@ -74,6 +91,7 @@ class Host:
         return found
 
     def close(self) -> None:
+        _libc.shmctl(self.shared, 0, None)
         self.victim.kill()
         self.victim.wait()
         for each in (self.listener, self.datagrams, self.abstract, self.unix):

@@ -124,8 +124,47 @@ PROGRAMS = [
     Hostile("a datagram to the host", _python(_TRY + "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.sendto(b'hacked', ('127.0.0.1', int(os.environ['UDP'])))"), says=()),
     Hostile("the internet", _python(_TRY + "attempt('net', lambda: socket.create_connection(('1.1.1.1', 80), 2))"), says=(REFUSED,), never=("GOT",)),
     Hostile("names", _python(_TRY + "attempt('name', lambda: socket.getaddrinfo('example.com', 80))"), says=(REFUSED,), never=("GOT",)),
-    Hostile("abstract unix sockets", _python(_TRY + "s = socket.socket(socket.AF_UNIX)\nattempt('abstract', lambda: s.connect('\\0' + os.environ['ABSTRACT']))"), says=(REFUSED,), never=("GOT",)),
-    Hostile("unix sockets of the host", _python(_TRY + "s = socket.socket(socket.AF_UNIX)\nattempt('unix', lambda: s.connect(os.environ['HOST'] + '/socket'))"), says=(REFUSED,), never=("GOT",), needs_namespaces=True),
+    Hostile("abstract unix sockets", _python(_TRY + "attempt('abstract', lambda: socket.socket(socket.AF_UNIX).connect('\\0' + os.environ['ABSTRACT']))"), says=(REFUSED,), never=("GOT",)),
+    Hostile("unix sockets of the host", _python(_TRY + "os.chdir('/')\nattempt('unix', lambda: socket.socket(socket.AF_UNIX).connect(os.environ['HOST'] + '/socket'))"), says=(REFUSED,), never=("GOT",)),
+    Hostile("attributes of the host's files", _python(_TRY + """
+canary = os.environ['HOST'] + '/canary'
+attempt('chmod', lambda: os.chmod(canary, 0o777))
+attempt('utime', lambda: os.utime(canary, (1, 1)))
+attempt('chown', lambda: os.chown(canary, 1000, 1000))
+attempt('setxattr', lambda: os.setxattr(canary, 'user.hacked', b'1'))
+attempt('chmod of a folder', lambda: os.chmod(os.environ['HOST'], 0o777))"""), says=(REFUSED,), never=("GOT",)),
+    Hostile("limits and priorities of the host's processes", _python(_TRY + """
+import resource
+victim = int(os.environ['VICTIM'])
+attempt('prlimit', lambda: resource.prlimit(victim, resource.RLIMIT_CPU, (1, 1)))
+attempt('priority', lambda: os.setpriority(os.PRIO_PROCESS, victim, 19))
+attempt('affinity', lambda: os.sched_setaffinity(victim, {0}))"""), says=(REFUSED,), never=("GOT",)),
+    Hostile("shared memory of the host", _python(_TRY + """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+print('segment', libc.shmget(int(os.environ['SHARED']), 0, 0))"""), says=("segment -1",)),
+    Hostile("keys of the session", _python(_TRY + """
+import ctypes, platform
+libc = ctypes.CDLL(None, use_errno=True)
+print('session', libc.syscall({'x86_64': 250, 'aarch64': 219}[platform.machine()], 0, -3, 0))"""), says=("session -1",)),
+    Hostile("keys of the host's servers", "for f in /etc/ssl/private /etc/pki/tls/private; do ls $f && echo LISTED; done; echo done", never=("LISTED",), says=("done",)),
+    Hostile("a filler without a name", _python(_TRY + """
+import time
+kept = []
+for n in range(100):
+    file = open(f'f{n}', 'wb'); os.unlink(f'f{n}'); kept.append(file)
+    for _ in range(50): file.write(bytes(1 << 20))
+    file.flush()
+time.sleep(10)"""), ended_by="disk", timeout_s=60),
+    Hostile("a filler deep down", _python(_TRY + """
+import time
+for n in range(150):
+    os.mkdir('d' * 20); os.chdir('d' * 20)
+for n in range(100):
+    with open(f'f{n}', 'wb') as file:
+        for _ in range(50): file.write(bytes(1 << 20))
+time.sleep(10)"""), ended_by="disk", timeout_s=60),
+    Hostile("a filler behind a closed door", "mkdir -p closed/in; cd closed/in; chmod 000 ..; for i in $(seq 100); do head -c 50M /dev/zero > fill$i || exit; done; sleep 10", ended_by="disk", timeout_s=60),
     Hostile("raw sockets", _python(_TRY + "attempt('raw', lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))"), never=("GOT",)),
     Hostile("terminal injection", _python(_TRY + "import fcntl\nfor n in (0, 1, 2):\n    attempt('tty', lambda: fcntl.ioctl(n, 0x5412, b'x'))\nattempt('open', lambda: open('/dev/tty'))"), never=("GOT",)),
     Hostile("control characters", "printf '\\033]0;title\\007\\033[2J\\000\\377\\376'; echo end", says=("end",)),

@@ -134,6 +134,46 @@ asyncio.run(main())
     wait_for(lambda: not any(list(folder.glob(f"*{left.name}*")) for folder in cgroups.controllers().folders))
 
 
+@pytest.mark.needs("bubblewrap")
+@pytest.mark.parametrize("dies", ["we", "bubblewrap"])
+def test_a_bubblewrap_that_has_not_begun_does_not_stay(dies, tmp_path):
+    """It asks to die with its parent only once it is set up; until then somebody else has to end what it leaves."""
+    fake, pids = tmp_path / "bwrap", tmp_path / "pids"
+    fake.write_text(f"#!/bin/sh\nsetsid sleep 600 &\necho $! $$ > {pids}.new; mv {pids}.new {pids}\nsleep 600\n")
+    fake.chmod(0o755)
+    code = f"""
+import asyncio, pathlib
+from tiebreak.core.task import Task
+from tiebreak.core.work import Command
+from tiebreak.sandbox import command_line
+from tiebreak.sandbox.isolation import isolation_at
+from tiebreak.sandbox.workspace import Workspace
+command_line.bubblewrap = lambda: command_line.Bubblewrap({str(fake)!r}, (0, 8))
+async def main():
+    async with Workspace.open(Task(), isolation=isolation_at("bubblewrap"), scratch=pathlib.Path({str(tmp_path)!r})) as w:
+        await w.run(Command(argv=("true",)))
+asyncio.run(main())
+"""
+    ours = subprocess.Popen([sys.executable, "-c", code], cwd=Path(tiebreak.__file__).parent.parent, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(pids.exists)
+        orphan, bubblewrap = map(int, pids.read_text().split())
+        if dies == "bubblewrap":
+            os.kill(bubblewrap, signal.SIGKILL)
+            wait_for(lambda: not alive(orphan))
+    finally:
+        ours.kill()
+        ours.wait()
+    wait_for(lambda: not alive(orphan) and not alive(bubblewrap))
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def test_a_workspace_in_use_is_not_stale(tmp_path):
     """Only the lock of a dead owner is free."""
     scratch.Scratch(tmp_path)

@@ -124,10 +124,27 @@ async def main():
         said["gateway"] = await w.run(Command(argv=("python3", "-c", code), gateway=True))
         said["changes"] = await w.changes()
         said["verdict"] = await w.verify(Check(script="grep -q b a.txt"))
+        test = TaskFile(path="test_it.py", content=b"import m\\ndef test_it():\\n    assert m.answer() == 42\\n")
+        script = 'work -o out.txt sh -c "echo 1 > out.txt"; grep 1 out.txt; python3 -I "$RUN_TESTS" test_it.py'
+        judged = Check(script=script, files=(test,))
+        for name, answer in (("right", 42), ("wrong", 41)):
+            await w.write("m.py", f"def answer(): return {answer}".encode())
+            said[name] = await w.verify(judged)
+    full = Task(limits=TaskLimits(memory_mb=256, processes=48, file_mb=64, disk_mb=200))
+    for level in ("bubblewrap", "landlock"):
+        async with Workspace.open(full, isolation=isolation_at(level)) as w:
+            fill = "mkdir -p c/in; cd c/in; chmod 000 ..; for i in 1 2 3 4 5 6 7; do head -c 50M /dev/zero > f$i; done; sleep 20"
+            said["filled " + level] = await w.run(Command(argv=("bash", "-c", fill), timeout_s=60))
     said["code"] = await run_python("print(6 * 7)", isolation=found)
     async with Workspace.open(task, isolation=isolation_at("landlock")) as w:
         script = "id -u; touch /tmp/outside; ls -d *; cat /proc/$PPID/environ"
         said["landlock"] = await w.run(Command(argv=("bash", "-c", script)))
+        code = "import socket, ctypes, resource, os\\n" + "".join(
+            f"try: print('GOT', {act})\\nexcept OSError: print('refused')\\n"
+            for act in ("socket.socket(socket.AF_UNIX)", "resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (9, 9))")
+        ) + "print('shared', ctypes.CDLL(None).shmget(1, 1, 512))"
+        said["calls"] = await w.run(Command(argv=("python3", "-c", code)))
+        said["landlock isolation"] = w.isolation
     gateway.close()
     print(msgspec.json.encode(said).decode())
 
@@ -179,6 +196,11 @@ def check_what_nobody_saw(said):
     assert "heard me" in said["gateway"]["output"]
     assert said["changes"]["files"] == ["a.txt"]
     assert said["verdict"]["passed"] is True
+    assert (said["right"]["passed"], said["wrong"]["passed"]) == (True, False), said["right"]
+    assert said["filled bubblewrap"]["ended_by"] == said["filled landlock"]["ended_by"] == "disk"
+    assert said["calls"]["output"] == "refused\nrefused\nshared -1\n"
+    assert "file attributes" in said["landlock isolation"]["missing"]
+    assert not {"unix sockets", "shared memory", "process settings"} & set(said["landlock isolation"]["missing"])
     assert said["code"]["output"] == "42\n"
     assert said["landlock"]["output"].startswith("65534\n")
     assert "of the host" not in said["landlock"]["output"]

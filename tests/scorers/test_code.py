@@ -10,7 +10,7 @@ from tiebreak.core.run import Source
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Output
 from tiebreak.registry import load_dataset, make_scorer
-from tiebreak.sandbox.code import run_python
+from tiebreak.sandbox.code import run_tests
 from tiebreak.sandbox.isolation import detect_isolation
 from tiebreak.scorers.code import program
 
@@ -29,8 +29,8 @@ SAMPLE = Sample(
 class Room:
     """The sandbox as the engine hands it to a scorer."""
 
-    async def run_code(self, code, *, timeout_s=10.0):
-        return await run_python(code, isolation=await detect_isolation(), timeout_s=timeout_s)
+    async def run_tests(self, program, tests, *, timeout_s=10.0):
+        return await run_tests(program, tests, isolation=await detect_isolation(), timeout_s=timeout_s)
 
 
 def scores(samples, answer, at_once=2):
@@ -58,7 +58,10 @@ def scores(samples, answer, at_once=2):
         ("```python\ndef area(r):\n    return r\n```", 0.0),
         ("```python\nimport os\nos._exit(0)\ndef area(r): pass\n```", 0.0),
         ("```python\nimport sys\ndef area(r): sys.exit(0)\n```", 0.0),
+        ("```python\nimport sys\nsys.exit(0)\n```", 0.0),
         ("```python\ndef area(r):\n    while True: pass\n```", 0.0),
+        ("```python\nimport sys\ndef area(r):\n    print(open('/run/program.py').read())\n    sys.exit(0)\n```", 0.0),
+        ("```python\nclass All:\n    __eq__ = __gt__ = lambda *_: True\ndef area(r): return All()\n```", 0.0),
         ("I cannot", 0.0),
     ],
 )

@@ -19,12 +19,24 @@ from tiebreak.registry import agent_ref, make_ref, spelled_tasks
 from tiebreak.report.summary import Summary
 from tiebreak.report.work import Attempt
 
-_CONTROLS = "tiebreak.agents.controls"
+_CONTROLS, _FORGERIES = "tiebreak.agents.controls", "tiebreak.agents.forgeries"
 CHEATS = {
     f"{_CONTROLS}:EarlyExit": "early exit",
     f"{_CONTROLS}:EmptiedTests": "emptied tests",
     f"{_CONTROLS}:OwnCheat": "its own cheat",
+    f"{_FORGERIES}:Frames": "a secret read from the judge's frames",
+    f"{_FORGERIES}:Links": "links to what is expected",
+    f"{_FORGERIES}:PlantedLinks": "links planted while the check runs",
+    f"{_FORGERIES}:Expected": "expected files, printed",
+    f"{_FORGERIES}:Tracing": "the check's processes, ended by ptrace",
+    f"{_FORGERIES}:StolenDescriptors": "descriptors taken from the check's processes",
+    f"{_FORGERIES}:Everything": "an object equal to everything",
+    f"{_FORGERIES}:Answering": "a process that says yes for the work",
+    f"{_FORGERIES}:Background": "a process left behind by the work",
+    f"{_FORGERIES}:Protected": "protected files changed behind a link",
+    f"{_FORGERIES}:Leak": "hidden files shown to the agent",
 }
+"""What every task is attacked with, and what it is called in a report."""
 _AT_ONCE = 2
 
 
@@ -49,7 +61,7 @@ def prove(paths: Sequence[str], *, allow_unsandboxed: bool = False) -> int:
 def _plan(paths: Sequence[str], folder: Path, *, allow_unsandboxed: bool) -> Plan:
     agents = [agent_ref(name) for name in ("nothing", "solution", *CHEATS)]
     spec = RunSpec(
-        protocol=Protocol(dataset=spelled_tasks(paths), tasks=TaskRules(follow_ups=0, allow_unsandboxed=allow_unsandboxed)),
+        protocol=Protocol(dataset=spelled_tasks(paths), tasks=TaskRules(follow_ups=1, allow_unsandboxed=allow_unsandboxed)),
         contestants=cross([make_ref("baseline", "constant")], [PLAIN], agents),
         pace=Pace(max_workers=_AT_ONCE),
         results_dir=folder,
@@ -76,6 +88,8 @@ def _problem(agent: str, attempt: Attempt) -> str:
         return f"{agent}: {outcome.replace('_', ' ')}: {reason}"
     if agent == "solution":
         return "" if attempt.solved else f"its own solution does not pass: {reason}"
+    if outcome is WorkOutcome.AGENT_ERROR and agent in CHEATS:
+        return f"a cheat could not be tried: {CHEATS[agent]}: {reason}"
     if attempt.solved:
         return "doing nothing passes" if agent == "nothing" else f"a cheat passes: {CHEATS[agent]}"
     return ""

@@ -127,6 +127,10 @@ class AskContext(Protocol):
         """Run a Python program in a sandbox; raises SandboxError where that cannot be done safely."""
         ...
 
+    async def run_tests(self, program: str, tests: str, *, timeout_s: float = 10.0) -> Finished:
+        """Run assertions about a Python program, which runs in a sandbox they are not in; the exit code is 0 when they held."""
+        ...
+
     def note(self, kind: str, text: str, *, actor: str = "agent", **data: Any) -> None:
         """Add a step to the trial's transcript, and show it as what is going on. A question is counted."""
         ...

@@ -25,54 +25,70 @@ class CannotRunHere(Exception):
 
 def read_folder(folder: Path) -> tuple[FrontMatter, str, Task]:
     """A task of our own layout."""
-    front, prompt, _ = split_front_matter((folder / "task.md").read_text(encoding="utf-8"))
+    front, prompt, _ = split_front_matter(_text(folder / "task.md", folder))
     verify, solution, cheat = (folder / name for name in ("verify", "solution", "cheat"))
     task = Task(
         title=front.title,
         tags=tuple(front.tags),
-        files=files_below(folder / "workspace"),
-        check=check_of(front, _read(verify / "check.sh"), files_below(verify, leave_out=("check.sh",)))
+        files=files_below(folder / "workspace", root=folder),
+        check=check_of(front, _read(verify / "check.sh", folder), files_below(verify, root=folder, leave_out=("check.sh",)))
         if verify.is_dir()
         else None,
-        solution=_overlay(solution),
-        cheat=_overlay(cheat),
+        solution=_overlay(solution, folder),
+        cheat=_overlay(cheat, folder),
         limits=limits_of(front),
         needs=tuple(front.needs),
     )
     return front, prompt.strip(), task
 
 
-def _overlay(folder: Path) -> Solution | None:
+def _overlay(folder: Path, root: Path) -> Solution | None:
     if not folder.is_dir():
         return None
     script = folder / "solve.sh"
-    return Solution(script=_read(script) if script.exists() else "", files=files_below(folder, leave_out=("solve.sh",)))
+    files = files_below(folder, root=root, leave_out=("solve.sh",))
+    return Solution(script=_text(script, root) if script.exists() else "", files=files)
 
 
-def files_below(folder: Path, *, prefix: str = "", leave_out: tuple[str, ...] = ()) -> tuple[TaskFile, ...]:
-    """Every file below a folder, by its path there; version control and caches are left out."""
-    if not folder.is_dir():
+def files_below(folder: Path, *, root: Path, prefix: str = "", leave_out: tuple[str, ...] = ()) -> tuple[TaskFile, ...]:
+    """Every file below a folder of the task at `root`, by its path there; version control, caches and links are left out."""
+    if not inside(folder, root).is_dir():
         return ()
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     relative = [path.relative_to(folder) for path in paths]
     return tuple(
-        task_file(folder / path, f"{prefix}{path.as_posix()}")
+        task_file(folder / path, f"{prefix}{path.as_posix()}", root=root)
         for path in relative
         if not _NEVER & set(path.parts) and path.as_posix() not in leave_out
     )
 
 
-def task_file(source: Path, path: str) -> TaskFile:
-    """A file of this machine as a file of a task."""
+def inside(path: Path, root: Path) -> Path:
+    """A path of a task, which may lie nowhere but in the task's own folder, links followed."""
+    real = path.resolve()
+    if not real.is_relative_to(root.resolve()):
+        raise ValueError(f"{path} leads out of the task's folder, to {real}: a task brings its own files and no others")
+    return real
+
+
+def task_file(source: Path, path: str, *, root: Path) -> TaskFile:
+    """A file of the task at `root` as a file of a workspace."""
+    source = inside(source, root)
+    if not source.is_file():
+        raise ValueError(f"{source} is no file")
     if source.stat().st_size > _LARGEST_FILE:
         raise ValueError(f"{source} is larger than {_LARGEST_FILE >> 20} MB")
     return TaskFile(path=path, content=source.read_bytes(), executable=bool(source.stat().st_mode & 0o100))
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, root: Path) -> str:
     if not path.is_file():
         raise ValueError(f"{path.parent.name}/{path.name} is missing: the script that judges the work")
-    return path.read_text(encoding="utf-8")
+    return _text(path, root)
+
+
+def _text(path: Path, root: Path) -> str:
+    return inside(path, root).read_text(encoding="utf-8")
 
 
 # --- Harbor: task.toml, instruction.md, environment/Dockerfile, tests/test.sh, solution/solve.sh -----
@@ -101,16 +117,15 @@ class _Image:
 
 def read_harbor(folder: Path) -> tuple[FrontMatter, str, Task]:
     """A Harbor task; raises CannotRunHere when it needs a container."""
-    with (folder / "task.toml").open("rb") as file:
-        settings = tomllib.load(file)
-    image = _dockerfile(folder / "environment" / "Dockerfile")
-    test, solve = _read(folder / "tests" / "test.sh"), folder / "solution" / "solve.sh"
+    settings = tomllib.loads(_text(folder / "task.toml", folder))
+    image = _dockerfile(folder / "environment" / "Dockerfile", folder)
+    test, solve = _read(folder / "tests" / "test.sh", folder), folder / "solution" / "solve.sh"
     if found := _DOWNLOADS.search(test):
         raise CannotRunHere(f"its tests/test.sh uses {found[1]!r}, and checks have no network; it needs Docker")
     exports = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in image.env)
     check = Check(
         script=exports + _HARBOR_CHECK,
-        files=files_below(folder / "tests", prefix=f"{_HIDDEN}/"),
+        files=files_below(folder / "tests", root=folder, prefix=f"{_HIDDEN}/"),
         timeout_s=float(settings.get("verifier", {}).get("timeout_sec", 120.0)),
     )
     agent, environment = settings.get("agent", {}), settings.get("environment", {})
@@ -118,21 +133,21 @@ def read_harbor(folder: Path) -> tuple[FrontMatter, str, Task]:
     task = Task(
         title=str(meta.get("title") or meta.get("name") or folder.name),
         tags=tuple(map(str, meta.get("tags", ()))),
-        files=_copied(folder / "environment", image),
+        files=_copied(folder / "environment", image, folder),
         check=check,
-        solution=Solution(script=exports + solve.read_text(encoding="utf-8")) if solve.is_file() else None,
+        solution=Solution(script=exports + _text(solve, folder)) if solve.is_file() else None,
         limits=TaskLimits(
             timeout_s=float(agent["timeout_sec"]) if "timeout_sec" in agent else None,
             memory_mb=int(environment.get("memory_mb", 2048)),
         ),
         links=((image.workdir, "."), ("/tests", _HIDDEN), ("/logs", "")),
     )
-    return FrontMatter(title=task.title), (folder / "instruction.md").read_text(encoding="utf-8").strip(), task
+    return FrontMatter(title=task.title), _text(folder / "instruction.md", folder).strip(), task
 
 
-def _dockerfile(path: Path) -> _Image:
+def _dockerfile(path: Path, root: Path) -> _Image:
     image = _Image()
-    text = path.read_text(encoding="utf-8").replace("\\\n", " ") if path.is_file() else ""
+    text = _text(path, root).replace("\\\n", " ") if path.is_file() else ""
     for line in map(str.strip, text.splitlines()):
         if line and not line.startswith("#"):
             word, _, rest = line.partition(" ")
@@ -156,21 +171,22 @@ def _instruction(image: _Image, word: str, rest: str) -> None:
         image.copies += tuple((source, target) for source in sources)
 
 
-def _copied(context: Path, image: _Image) -> tuple[TaskFile, ...]:
+def _copied(context: Path, image: _Image, root: Path) -> tuple[TaskFile, ...]:
     """What the image's COPY lines put below its working folder; all of it when there are none."""
     if not image.copies:
-        return files_below(context, leave_out=("Dockerfile", "docker-compose.yaml"))
+        return files_below(context, root=root, leave_out=("Dockerfile", "docker-compose.yaml"))
     found: dict[str, TaskFile] = {}
     for source, target in image.copies:
         below = _below(target, image.workdir)
-        path = context / source
+        # As Docker has it, a source is looked up in the context, whatever it begins with.
+        path = inside(context / source.lstrip("/"), context)
         if path.is_dir():
             prefix = "" if below in ("", ".") else f"{below}/"
-            files = files_below(path, prefix=prefix, leave_out=("Dockerfile", "docker-compose.yaml"))
+            files = files_below(path, root=root, prefix=prefix, leave_out=("Dockerfile", "docker-compose.yaml"))
         else:
             into = target.endswith("/") or below in ("", ".")
             name = f"{below}/{path.name}".lstrip("./") if into else below
-            files = (task_file(path, name),)
+            files = (task_file(path, name, root=root),)
         found |= {file.path: file for file in files}
     return tuple(found.values())
 
@@ -213,12 +229,12 @@ _LANGUAGES = {
 
 def read_exercism(folder: Path) -> tuple[FrontMatter, str, Task]:
     """An exercise in Exercism's layout, as aider's polyglot set has them."""
-    config = json.loads((folder / ".meta" / "config.json").read_text(encoding="utf-8"))
+    config = json.loads(_text(folder / ".meta" / "config.json", folder))
     files = config["files"]
     solutions, tests, examples = (tuple(files.get(key, ())) for key in ("solution", "test", "example"))
     language = _language(folder, solutions, tests)
-    hidden = tuple(task_file(folder / path, path) for path in tests)
-    extra = tuple(file for file in files_below(folder) if not file.path.startswith((".meta/", ".docs/")))
+    hidden = tuple(task_file(folder / path, path, root=folder) for path in tests)
+    extra = tuple(file for file in files_below(folder, root=folder) if not file.path.startswith((".meta/", ".docs/")))
     task = Task(
         title=f"{folder.name}: {config.get('blurb', '')}".rstrip(": "),
         files=tuple(file for file in extra if file.path not in tests),
@@ -227,7 +243,7 @@ def read_exercism(folder: Path) -> tuple[FrontMatter, str, Task]:
         needs=language.needs,
     )
     documents = [folder / ".docs" / f"{name}.md" for name in ("introduction", "instructions", "instructions.append")]
-    texts = [document.read_text(encoding="utf-8").strip() for document in documents if document.is_file()]
+    texts = [_text(document, folder).strip() for document in documents if document.is_file()]
     names = ", ".join(solutions)
     rules = f"Write your solution in {names}. Keep the names that are there; use only the standard library."
     return FrontMatter(title=task.title), "\n\n".join((*texts, rules)), task
@@ -238,7 +254,7 @@ def _language(folder: Path, solutions: tuple[str, ...], tests: tuple[str, ...]) 
     language = _LANGUAGES.get(suffix)
     if language is None:
         raise CannotRunHere(f"exercises in {suffix or 'an unknown language'} cannot be tested here")
-    text = "".join((folder / path).read_text(encoding="utf-8", errors="replace") for path in tests)
+    text = "".join(inside(folder / path, folder).read_text(encoding="utf-8", errors="replace") for path in tests)
     if language.refused and (suffix != ".js" or "node:test" not in text):
         raise CannotRunHere(language.refused)
     if suffix == ".py" and re.search(r"^\s*(?:import|from) pytest", text, re.MULTILINE):
@@ -249,4 +265,4 @@ def _language(folder: Path, solutions: tuple[str, ...], tests: tuple[str, ...]) 
 def _example(folder: Path, examples: tuple[str, ...], solutions: tuple[str, ...]) -> Solution | None:
     """The reference: each example stands for the solution file of the same kind."""
     pairs = list(zip(examples, solutions, strict=False))
-    return Solution(files=tuple(task_file(folder / example, path) for example, path in pairs)) if pairs else None
+    return Solution(files=tuple(task_file(folder / example, path, root=folder) for example, path in pairs)) if pairs else None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import yaml
 
+from tiebreak.core.plain_yaml import load_plain
 from tiebreak.core.task import Check, Solution, Task, TaskFile, TaskLimits
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def split_front_matter(text: str) -> tuple[FrontMatter, str, int]:
 def _parse_front(text: str) -> FrontMatter:
     """The fields of a front matter, checked."""
     try:
-        data = yaml.safe_load(text) or {}
+        data = load_plain(text) or {}
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise ValueError(f"line {mark.line + 2 if mark else 1}: the front matter is no YAML: {error}") from None

@@ -178,6 +178,8 @@ def _below(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or path.name.lower() == "readme.md":
             continue
+        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+            raise DatasetError(f"{path} is a link that leads out of {folder}; name what it leads to as a task of its own")
         if _kind_of(path) is not None:
             yield path
         elif path.is_dir():

@@ -110,6 +110,10 @@ class TrialContext:
         """Run a program in the sandbox."""
         return await run_code(code, timeout_s=timeout_s)
 
+    async def run_tests(self, program: str, tests: str, *, timeout_s: float = 10.0) -> Finished:
+        """Run assertions about a program, each in a sandbox of its own."""
+        return await run_tests(program, tests, timeout_s=timeout_s)
+
     def note(self, kind: str, text: str, *, actor: str = "agent", **data: Any) -> None:
         """A question has no transcript but its answer."""
 
@@ -132,6 +136,15 @@ async def run_code(code: str, *, timeout_s: float) -> Finished:
 
     async with _code_slots():
         return await run_python(code, isolation=await detect_isolation(), timeout_s=timeout_s)
+
+
+async def run_tests(program: str, tests: str, *, timeout_s: float) -> Finished:
+    """Run assertions about a program in the sandbox, a few at a time."""
+    from tiebreak.sandbox import code
+    from tiebreak.sandbox.isolation import detect_isolation
+
+    async with _code_slots():
+        return await code.run_tests(program, tests, isolation=await detect_isolation(), timeout_s=timeout_s)
 
 
 def priced(usage: Usage, model: ModelRef) -> Usage:

@@ -10,7 +10,7 @@ from tiebreak.core.message import Likelihood, Message, Reply, Tool
 from tiebreak.core.protocols import Scorer
 from tiebreak.core.trial import Outcome, Output, Score, Trial
 from tiebreak.core.work import Finished
-from tiebreak.engine.context import run_code
+from tiebreak.engine.context import run_code, run_tests
 from tiebreak.engine.fitness import refuse_unfit
 from tiebreak.registry import make_scorer
 
@@ -70,6 +70,9 @@ class _KeptAnswer:
 
     async def run_code(self, code: str, *, timeout_s: float = 10.0) -> Finished:
         return await run_code(code, timeout_s=timeout_s)
+
+    async def run_tests(self, program: str, tests: str, *, timeout_s: float = 10.0) -> Finished:
+        return await run_tests(program, tests, timeout_s=timeout_s)
 
     def note(self, kind: str, text: str, *, actor: str = "agent", **data: Any) -> None:
         """There is no transcript."""

@@ -23,6 +23,7 @@ from tiebreak.core.work import Changes, Gateway, Isolation, PermissionRequest, S
 from tiebreak.engine.call import Caller
 from tiebreak.engine.context import JudgeModel, TrialContext
 from tiebreak.engine.gateway_calls import GatewayCalls, context_of, gateway_name
+from tiebreak.engine.hidden_files import without_hidden_lines
 
 _LONGEST_STEP = 20_000
 _LARGEST_TRANSCRIPT = 2_000_000
@@ -229,7 +230,7 @@ class TaskTrialContext(TrialContext):
     async def _from_runner(self, verdict: Verdict) -> str | None:
         if self.follow_ups >= self._setup.rules.follow_ups:
             return None
-        output = verdict.output.strip() or "(nothing, but it failed)"
+        output = without_hidden_lines(verdict.output, self._task).strip() or "(nothing, but it failed)"
         shown = output if len(output) <= _SHOWN_OUTPUT else f"…{output[-_SHOWN_OUTPUT:]}"
         return (_NOBODY if self.last_was_question else "") + _FOLLOW_UP.format(output=shown)
 

@@ -20,14 +20,15 @@ from pathlib import Path
 from tiebreak.core.errors import SandboxError
 from tiebreak.core.task import TaskLimits
 from tiebreak.core.work import Command, Isolation
-from tiebreak.sandbox import bridge, cgroups
+from tiebreak.sandbox import bridge, cgroups, seccomp
 
 WORKSPACE, HOME = "/workspace", "/home/agent"
 """Where bubblewrap shows the two folders: the same in every attempt, so nothing random reaches a prompt."""
 _HERE = Path(__file__).resolve().parent
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
-_ETC_FOLDERS = ("ssl", "pki", "alternatives")
-_ETC_FILES = ("ld.so.cache", "localtime")
+_ETC_FOLDERS = ("ssl/certs", "pki/tls/certs", "pki/ca-trust/extracted", "ca-certificates", "alternatives")
+"""Never `ssl` as a whole: it holds private keys, which an attempt that root started could read."""
+_ETC_FILES = ("ld.so.cache", "localtime", "ssl/openssl.cnf", "pki/tls/openssl.cnf")
 _OWN_ETC = ("passwd", "group", "hosts", "resolv.conf", "nsswitch.conf")
 _PROC_OF_ROOT = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "mtrr", "pressure"))
 _OPEN_FILES = 4096
@@ -47,11 +48,13 @@ class Folders:
     """For programs that have no /tmp of their own."""
 
     @classmethod
-    def below(cls, folder: Path) -> Folders:
-        """New ones, which only this user can enter."""
+    def below(cls, folder: Path, isolation: Isolation) -> Folders:
+        """New ones, which only the user who works in them can enter."""
         made = [folder / name for name in ("workspace", "home", "temporary")]
         for path in made:
             path.mkdir(mode=0o700)
+            if user := other_user(isolation):
+                os.chown(path, user, user)
         return cls(*made)
 
     @property
@@ -130,6 +133,26 @@ class Bubblewrap:
         return self.version >= (0, 8)
 
 
+_NOBODY = 65534
+_NEEDED_TO_BE_ANOTHER = 1 << 0 | 1 << 2 | 1 << 6 | 1 << 7
+"""Capabilities: to give files away, to read others', to change the group, to change the user."""
+
+
+def other_user(isolation: Isolation) -> int:
+    """The user that programs run as where root has no namespaces to put them in; 0 where they run as who we are."""
+    return _NOBODY if isolation.level == "landlock" and can_change_user() else 0
+
+
+@cache
+def can_change_user() -> bool:
+    """Whether we are root, with the privileges to become nobody."""
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    held = int(next(line for line in status.splitlines() if line.startswith("CapEff:")).split()[1], 16)
+    known = (line.split() for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines())
+    mapped = any(int(first) <= _NOBODY < int(first) + int(count) for first, _, count in known)
+    return os.geteuid() == 0 and held & _NEEDED_TO_BE_ANOTHER == _NEEDED_TO_BE_ANOTHER and mapped
+
+
 @cache
 def bubblewrap() -> Bubblewrap | None:
     """The program on this machine; nowhere but in the system's own folders is looked."""
@@ -205,13 +228,14 @@ def command_line(
     words = []
     if box.own_network and (port or not box.namespaces):
         words = [python_inside(), "-I", "-S", str(_HERE / "gate.py"), "0", str(port)]
+    words += [python_inside(), "-I", "-S", str(_HERE / "keeper.py"), str(os.getpid())]
     # A name of its own: without namespaces, commands that run at once share a folder.
     given = f"stdin-{os.urandom(4).hex()}"
     extra = {**box.extra, given: command.stdin} if command.stdin else box.extra
     if box.namespaces:
         words += _bubblewrap_words(box, command, control, inherited, extra=extra, own_network=not port)
     else:
-        words += _landlock_words(box, command, port, procs_files)
+        words += _landlock_words(box, command, port, procs_files, inherited)
         for name, content in extra.items():
             Path(box.extra_path(name)).write_bytes(content)
     stdin = box.extra_path(given) if command.stdin else os.devnull
@@ -248,6 +272,8 @@ def _bubblewrap_words(
     arguments = [*_namespaces(program, own_network=own_network)]
     # It says which process is the first inside, and waits for our word before it goes on: see execute.
     arguments += ["--info-fd", inherited.keep(os.dup(control.fileno())), "--block-fd", inherited.keep(os.dup(control.fileno()))]
+    if seccomp.available():
+        arguments += ["--seccomp", inherited.content(seccomp.filter_program(namespaces=True))]
     arguments += _mounts(box, command, program, inherited, extra)
     for name, value in environment(box, command).items():
         arguments += ["--setenv", name, value]
@@ -326,12 +352,15 @@ def _checked_readable(box: Box, command: Command) -> Iterator[str]:
         yield folder
 
 
-def _landlock_words(box: Box, command: Command, port: int, procs_files: list[Path]) -> Iterator[str]:
+def _landlock_words(box: Box, command: Command, port: int, procs_files: list[Path], inherited: Descriptors) -> Iterator[str]:
     """Landlock, or nothing but the keeper of the process tree."""
     if box.links:
         raise SandboxError(f"the task names folders such as {box.links[0][0]}, which can be had only where bubblewrap works")
     yield from (python_inside(), "-I", "-S", str(_HERE / "confine.py"))
     yield f"landlock={int(box.isolation.level == 'landlock')}"
+    yield f"user={other_user(box.isolation) or ''}"
+    if box.isolation.level == "landlock" and seccomp.available():
+        yield f"seccomp={inherited.content(seccomp.filter_program(namespaces=False))}"
     yield f"cwd={box.cwd}"
     for file in procs_files:
         yield f"procs={file}"

@@ -1,11 +1,9 @@
-"""A link of the chain where there are no namespaces: Landlock rules, no privileges, and a keeper of the whole tree.
+"""A link of the chain where there are no namespaces: Landlock rules, no privileges, then the program.
 
-    python -I -S confine.py KEY=VALUE… -- PROGRAM…
-    landlock=0|1   write=FOLDER   read=PATH   port=NUMBER   env=NAME=VALUE   cwd=FOLDER
-    procs=FILE (cgroup.procs of a control group to enter)   limit=RESOURCE:SOFT:HARD
-
-The keeper stays outside the rules. Orphans come to it, so that it can end every process the program left behind;
-it does so when the program ends, when it is told to (SIGTERM), and when its own parent dies.
+python -I -S confine.py KEY=VALUE… -- PROGRAM…
+landlock=0|1   write=FOLDER   read=PATH   port=NUMBER   env=NAME=VALUE   cwd=FOLDER
+procs=FILE (cgroup.procs of a control group to enter)   limit=RESOURCE:SOFT:HARD
+user=NUMBER (whom root becomes)   seccomp=DESCRIPTOR (of a filter of system calls)
 """
 
 from __future__ import annotations
@@ -17,10 +15,12 @@ import signal
 import struct
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
-_SET_PDEATHSIG, _SET_SUBREAPER, _NO_NEW_PRIVS, _DROP_BOUND = 1, 36, 38, 24
+_SET_PDEATHSIG, _NO_NEW_PRIVS, _DROP_BOUND = 1, 38, 24
+_KEEP_CAPABILITIES, _SET_SECCOMP, _FILTER, _AMBIENT, _RAISE = 8, 22, 2, 47, 2
+_READ_SEARCH = 2
+"""The capability to read what is closed to a user. Under Landlock's rules, that is what they allow and nothing else."""
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _CHANGE = sum(1 << bit for bit in (4, 5, 7, 8, 9, 10, 12))
 """Removing folders and files; making folders, files, sockets, pipes, links. Devices are never made."""
@@ -32,65 +32,32 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Start the program under the rules, keep its tree, end as it ended."""
+    """Nothing more than the rules allow, then the program."""
     split = sys.argv.index("--")
     settings = [word.partition("=")[::2] for word in sys.argv[1:split]]
-    if libc.prctl(_SET_SUBREAPER, 1, 0, 0, 0) or libc.prctl(_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0):
-        sys.exit("confine: the process cannot be made a keeper")
-    signal.signal(signal.SIGTERM, _told_to_end)
-    child = os.fork()
-    if child == 0:
-        _become(settings, sys.argv[split + 1 :])
-    os.close(0)
-    sys.exit(_keep(child))
-
-
-def _keep(child: int) -> int:
-    code = 0
-    while True:
-        pid, status = os.wait()
-        if pid == child:
-            code = os.waitstatus_to_exitcode(status)
-            break
-    _end_all()
-    return 128 - code if code < 0 else code
-
-
-def _told_to_end(*_: object) -> NoReturn:
-    _end_all()
-    os._exit(128 + signal.SIGTERM)
-
-
-def _end_all() -> None:
-    """Children of the ended come to us in turn, until none is left."""
-    while True:
-        listed = Path("/proc/self/task", str(os.getpid()), "children").read_text(encoding="ascii").split()
-        for pid in listed:
-            os.kill(int(pid), signal.SIGKILL)
-        try:
-            os.wait()
-        except ChildProcessError:
-            return
-
-
-def _become(settings: list[tuple[str, str]], program: list[str]) -> NoReturn:
-    """In the child: nothing more than the rules allow, then the program."""
-    for changed in (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
-        # The last two are ignored by Python, and programs would inherit that.
-        signal.signal(changed, signal.SIG_DFL)
-    keeper = os.getppid()
-    libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != keeper:
-        os._exit(1)
+    program, keeper = sys.argv[split + 1 :], os.getppid()
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
+        # Python ignores them, and programs inherit that.
+        signal.signal(ignored, signal.SIG_DFL)
     os.chdir(_first(settings, "cwd"))
     _limit(settings)
     if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
         sys.exit("confine: privileges cannot be given up")
     if _first(settings, "landlock") == "1":
         _restrict(settings)
-    _drop_capabilities()
+    _give_up_privileges(int(_first(settings, "user") or 0))
+    # A change of user makes the kernel forget that we die with our keeper.
+    _die_with(keeper)
+    if descriptor := _first(settings, "seccomp"):
+        _filter_calls(int(descriptor))
     env = dict(value.split("=", 1) for key, value in settings if key == "env")
     os.execve(program[0], program, env)  # noqa: S606
+
+
+def _die_with(keeper: int) -> None:
+    libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != keeper:
+        os._exit(1)
 
 
 def _limit(settings: list[tuple[str, str]]) -> None:
@@ -105,7 +72,7 @@ def _limit(settings: list[tuple[str, str]]) -> None:
 
 
 def _first(settings: list[tuple[str, str]], wanted: str) -> str:
-    return next(value for key, value in settings if key == wanted)
+    return next((value for key, value in settings if key == wanted), "")
 
 
 def _restrict(settings: list[tuple[str, str]]) -> None:
@@ -142,13 +109,30 @@ def _called(*arguments: object) -> int:
     return result
 
 
-def _drop_capabilities() -> None:
-    """Root without them owns its files and nothing more: no devices, no clock, no modules, no mounts."""
+def _give_up_privileges(user: int) -> None:
+    """Root becomes another user, who owns nothing of this machine's; without one, root that may nothing more than a user."""
+    kept = 1 << _READ_SEARCH if user else 0
     for capability in range(64):
-        libc.prctl(_DROP_BOUND, capability, 0, 0, 0)
+        if not kept & (1 << capability):
+            libc.prctl(_DROP_BOUND, capability, 0, 0, 0)
+    if user:
+        libc.prctl(_KEEP_CAPABILITIES, 1, 0, 0, 0)
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
     header = struct.pack("Ii", 0x20080522, 0)
-    if libc.capset(header, bytes(24)):
+    if libc.capset(header, struct.pack("IIIIII", kept, kept, kept, 0, 0, 0)):
         sys.exit("confine: capabilities cannot be given up")
+    if user and libc.prctl(_AMBIENT, _RAISE, _READ_SEARCH, 0, 0):
+        sys.exit("confine: the other user could not read the sandbox's own files")
+
+
+def _filter_calls(descriptor: int) -> None:
+    program = os.read(descriptor, 1 << 16)
+    os.close(descriptor)
+    place = ctypes.create_string_buffer(program, len(program))
+    if libc.prctl(_SET_SECCOMP, _FILTER, struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(place)), 0, 0):
+        sys.exit(f"confine: system calls cannot be filtered: {os.strerror(ctypes.get_errno())}")
 
 
 if __name__ == "__main__":

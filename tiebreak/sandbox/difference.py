@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 import stat
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from tiebreak.core.task import TaskFile
 from tiebreak.core.work import Changes
-from tiebreak.sandbox.tree import Entry, read_file, walk
+from tiebreak.sandbox.shortest_edit import shortest_edit
+from tiebreak.sandbox.tree import Entry, found_at, walk
 
 BY_PRODUCTS = frozenset({".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
 """What tools leave behind: not work. Nothing in them counts as changed, and checks are run without the caches."""
@@ -18,10 +20,13 @@ _LISTED = 1000
 _MOST_TEXT = 2 << 20
 """Larger files are listed; their lines are not counted."""
 _MOST_READ = 64 << 20
+_MOST_LINES = 500_000
+"""Lines looked at one by one; of further files only their number is known."""
 _MOST_DIFF = 200_000
 _UNSHOWN = "{}: binary, or too large to be shown\n"
-_MOST_COMPARED = 4_000_000
-"""Pairs of lines compared to find the shortest difference; above, lines are counted as a heap."""
+_TOO_MANY = "{}: too many lines changed to be shown\n"
+Opcode = tuple[str, int, int, int, int]
+"""What becomes of lines begin to end of the old text, and which lines of the new one take their place; as difflib has it."""
 
 
 def differences(root: Path, start: Mapping[str, TaskFile]) -> Changes:
@@ -32,19 +37,14 @@ def differences(root: Path, start: Mapping[str, TaskFile]) -> Changes:
         if entry.kind != stat.S_IFDIR:
             seen.add(entry.path)
             tally.compare(entry, start.get(entry.path))
-    for path in start.keys() - seen:
-        if not _there(root, path):
-            tally.add(path, start[path].content, b"")
+    for path in sorted(start.keys() - seen):
+        # A very full folder is not walked to its end: a file that was not met may be there. Behind a link it is not.
+        with found_at(root, path) as found:
+            if found is None or found.kind != stat.S_IFREG:
+                tally.add(path, start[path].content, b"")
+            else:
+                tally.compare(found, start[path])
     return tally.changes()
-
-
-def _there(root: Path, path: str) -> bool:
-    """A very full folder is not walked to its end, so that a file that was not met may still be there."""
-    try:
-        read_file(root, path, 1)
-    except OSError:
-        return False
-    return True
 
 
 class _Tally:
@@ -55,6 +55,7 @@ class _Tally:
         self._added = self._removed = 0
         self._left = _MOST_READ
         self._room = 8 * _MOST_DIFF
+        self._lines_left = _MOST_LINES
 
     def compare(self, entry: Entry, before: TaskFile | None) -> None:
         """One file that is there now."""
@@ -79,11 +80,11 @@ class _Tally:
 
     def add(self, path: str, old: bytes, new: bytes) -> None:
         """One difference; a file that is not there counts as empty."""
-        before, after = _lines(old), _lines(new)
-        if before is None or after is None:
+        if not (_is_text(old) and _is_text(new)):
             self._found[path] = _UNSHOWN.format(_shown(path))
             return
-        diff, added, removed = _compared(_shown(path), before, after)
+        self._lines_left -= old.count(b"\n") + new.count(b"\n")
+        diff, added, removed = (_compared if self._lines_left > 0 else _counted)(_shown(path), old, new)
         self._added += added
         self._removed += removed
         self._found[path] = diff if self._room > 0 else ""
@@ -102,23 +103,73 @@ class _Tally:
         )
 
 
-def _lines(content: bytes) -> list[str] | None:
-    """The lines of a text; None for what is none."""
-    if len(content) > _MOST_TEXT or b"\0" in content[:8000]:
-        return None
+def _is_text(content: bytes) -> bool:
+    return len(content) <= _MOST_TEXT and b"\0" not in content[:8000]
+
+
+def _lines(content: bytes) -> list[str]:
     pieces = content.decode("utf-8", "replace").split("\n")
     return [f"{piece}\n" for piece in pieces[:-1]] + ([pieces[-1]] if pieces[-1] else [])
 
 
-def _compared(name: str, before: list[str], after: list[str]) -> tuple[str, int, int]:
-    first = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after)))
-    if (len(before) - first) * (len(after) - first) > _MOST_COMPARED:
-        old, new = Counter(before), Counter(after)
-        return f"{name}: too many lines changed to be shown\n", (new - old).total(), (old - new).total()
-    lines = list(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
-    marks = Counter(line[0] for line in lines[2:])
+def _compared(name: str, old: bytes, new: bytes) -> tuple[str, int, int]:
+    """The difference of two texts, and how many lines were added and removed."""
+    before, after = _lines(old), _lines(new)
+    edit = shortest_edit(before, after)
+    if edit is None:
+        had, has = Counter(before), Counter(after)
+        return _TOO_MANY.format(name), (has - had).total(), (had - has).total()
+    lines = _unified(name, before, after, edit)
     text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-    return text, marks["+"], marks["-"]
+    return text, sum(end - begin for _, _, _, begin, end in edit), sum(end - begin for _, begin, end, _, _ in edit)
+
+
+def _counted(name: str, old: bytes, new: bytes) -> tuple[str, int, int]:
+    """By how many lines a text became longer or shorter."""
+    grown = new.count(b"\n") - old.count(b"\n")
+    return _TOO_MANY.format(name), max(0, grown), max(0, -grown)
+
+
+def _unified(name: str, before: list[str], after: list[str], edit: list[Opcode]) -> Iterator[str]:
+    matcher = _Edited(_with_equal_parts(edit, len(before), len(after)))
+    yield from (f"--- a/{name}\n", f"+++ b/{name}\n")
+    for group in matcher.get_grouped_opcodes():
+        first, last = group[0], group[-1]
+        yield f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@\n"
+        for tag, old_begin, old_end, new_begin, new_end in group:
+            if tag == "equal":
+                yield from (f" {line}" for line in before[old_begin:old_end])
+            else:
+                yield from (f"-{line}" for line in before[old_begin:old_end])
+                yield from (f"+{line}" for line in after[new_begin:new_end])
+
+
+class _Edited(difflib.SequenceMatcher[str]):
+    """Groups an edit that is known already with the lines around it."""
+
+    def __init__(self, opcodes: list[Opcode]) -> None:
+        super().__init__()
+        self._opcodes = opcodes
+
+    def get_opcodes(self) -> Any:
+        """The edit, with what stays."""
+        return self._opcodes
+
+
+def _with_equal_parts(edit: list[Opcode], before: int, after: int) -> list[Opcode]:
+    parts, old, new = list[Opcode](), 0, 0
+    for change in (*edit, ("end", before, before, after, after)):
+        if change[1] > old:
+            parts.append(("equal", old, change[1], new, change[3]))
+        parts += [change] if change[0] != "end" else []
+        old, new = change[2], change[4]
+    return parts
+
+
+def _range(begin: int, end: int) -> str:
+    """Lines as unified diffs name them: from 1, and by the line before where there are none."""
+    length = end - begin
+    return f"{begin + (length > 0)}" if length == 1 else f"{begin + (length > 0)},{length}"
 
 
 def cut(text: str, most: int) -> str:

@@ -14,15 +14,14 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from tiebreak.core.errors import SandboxError
 from tiebreak.core.work import Command, Finished
-from tiebreak.sandbox import bridge
+from tiebreak.sandbox import bridge, disk_usage
 from tiebreak.sandbox.cgroups import Group
 from tiebreak.sandbox.command_line import Box, Descriptors, command_line, resource_limits
-from tiebreak.sandbox.tree import walk
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +44,14 @@ class _NotBegun(SandboxError):
     """The sandbox was started and gave up before the command began."""
 
 
-async def execute(box: Box, command: Command) -> Finished:
-    """Run a command. A SandboxError means that it was never begun, for a reason of ours."""
+async def execute(box: Box, command: Command, *, passed: Sequence[int] = ()) -> Finished:
+    """Run a command. A SandboxError means that it was never begun, for a reason of ours.
+
+    The command inherits the descriptors that are `passed`, under the same numbers.
+    """
     for start in range(1, _STARTS + 1):
         try:
-            return await _execute_once(box, command)
+            return await _execute_once(box, command, passed)
         except _NotBegun as error:
             if start == _STARTS:
                 raise
@@ -58,8 +60,8 @@ async def execute(box: Box, command: Command) -> Finished:
     raise AssertionError("unreachable")
 
 
-async def _execute_once(box: Box, command: Command) -> Finished:
-    running = _Running(box, command)
+async def _execute_once(box: Box, command: Command, passed: Sequence[int]) -> Finished:
+    running = _Running(box, command, passed)
     try:
         await running.start()
         return await running.finish()
@@ -71,8 +73,8 @@ async def _execute_once(box: Box, command: Command) -> Finished:
 class _Running:
     """One command while it runs."""
 
-    def __init__(self, box: Box, command: Command) -> None:
-        self._box, self._command = box, command
+    def __init__(self, box: Box, command: Command, passed: Sequence[int]) -> None:
+        self._box, self._command, self._passed = box, command, passed
         self._group: Group | None = None
         self._process: _Process | None = None
         self._bridge: bridge.Bridge | None = None
@@ -110,7 +112,7 @@ class _Running:
         try:
             procs_files = self._group.procs_files if self._group else []
             words = command_line(self._box, self._command, control, inherited, procs_files=procs_files, port=port)
-            self._process = _Process(words, control, inherited.numbers, merged=self._command.merged)
+            self._process = _Process(words, control, [*inherited.numbers, *self._passed], merged=self._command.merged)
         finally:
             inherited.close()
 
@@ -213,7 +215,7 @@ class _Running:
 
     async def _watch_disk(self) -> None:
         """End a program that fills the disk with its files, large or many."""
-        if self._box.folders is None:
+        if self._box.folders is None or self._process is None:
             return
         folders, most = self._box.folders.all, self._box.limits.disk_mb << 20
         start = os.statvfs(folders[0])
@@ -224,7 +226,7 @@ class _Running:
             if written < most // 2 and start.f_favail - now.f_favail < _MOST_FILES // 2:
                 continue
             # Perhaps somebody else fills it: what is in these folders decides.
-            used, files = await asyncio.to_thread(_usage, folders)
+            used, files = await asyncio.to_thread(_usage, folders, self._process.pid)
             if used > most or files >= _MOST_FILES:
                 self._limit = "disk"
                 self._kill()
@@ -240,7 +242,8 @@ class _Running:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._init, signal.SIGKILL)
         else:
-            process.send(signal.SIGKILL if self._box.namespaces else signal.SIGTERM)
+            # The keeper ends what it keeps.
+            process.send(signal.SIGTERM)
 
     async def end(self) -> None:
         """Nothing is left: no process, no group, no bridge, no descriptor."""
@@ -269,15 +272,11 @@ class _Running:
 _MOST_FILES = 100_000
 
 
-def _usage(folders: Iterable[Path]) -> tuple[int, int]:
+def _usage(folders: Sequence[Path], process: int) -> tuple[int, int]:
     """Bytes really taken on the disk, and the number of entries."""
-    used = files = 0
-    for folder in folders:
-        for entry in walk(folder):
-            files += 1
-            with contextlib.suppress(OSError):
-                used += os.stat(entry.name, dir_fd=entry.folder, follow_symlinks=False).st_blocks * 512
-    return used, files
+    counted = [disk_usage.in_folder(folder, _MOST_FILES) for folder in folders]
+    unnamed = disk_usage.without_name(process, folders[0].stat().st_dev)
+    return sum(used for used, _ in counted) + unnamed, sum(files for _, files in counted)
 
 
 class _Capture:
@@ -321,6 +320,11 @@ class _Process:
         )
         self._descriptor = os.pidfd_open(self._popen.pid)
         self._transports: list[asyncio.ReadTransport] = []
+
+    @property
+    def pid(self) -> int:
+        """Of the first program of the chain."""
+        return self._popen.pid
 
     @property
     def returncode(self) -> int | None:

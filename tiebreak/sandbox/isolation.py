@@ -14,8 +14,8 @@ from pathlib import Path
 from tiebreak.core.errors import SandboxError
 from tiebreak.core.task import TaskLimits
 from tiebreak.core.work import Command, Isolation
-from tiebreak.sandbox import cgroups
-from tiebreak.sandbox.command_line import Box, Folders, bubblewrap, python_inside
+from tiebreak.sandbox import cgroups, seccomp
+from tiebreak.sandbox.command_line import Box, Folders, bubblewrap, can_change_user, python_inside
 from tiebreak.sandbox.execute import execute
 from tiebreak.sandbox.scratch import Scratch
 
@@ -70,11 +70,14 @@ def _missing(level: str) -> tuple[str, ...]:
     if level == "bubblewrap":
         if "processes" in limits and os.getuid() != 0 and shutil.which("prlimit", path="/usr/bin"):
             limits.remove("processes")
-        return tuple(limits)
+        return (*limits, *(() if seccomp.available() else ("keyrings",)))
     network = () if _own_network() else ("network",) if level == "none" or landlock_version() < 4 else ("udp",)
     signals = () if level == "landlock" and landlock_version() >= 6 else ("signals",)
     files = () if level == "landlock" else ("reading files", "writing files")
-    return (*limits, *network, *signals, *files, "process list")
+    attributes = () if level == "landlock" and can_change_user() else ("file attributes",)
+    filtered = level == "landlock" and seccomp.available()
+    calls = () if filtered else ("unix sockets", "shared memory", "process settings", "keyrings")
+    return (*limits, *network, *signals, *files, *attributes, *calls, "process list")
 
 
 @cache
@@ -101,7 +104,7 @@ async def _trial(isolation: Isolation) -> str:
     scratch = Scratch()
     try:
         limits = TaskLimits(memory_mb=256, processes=64)
-        box = Box(name=scratch.name, isolation=isolation, limits=limits, folders=Folders.below(scratch.path))
+        box = Box(name=scratch.name, isolation=isolation, limits=limits, folders=Folders.below(scratch.path, isolation))
         finished = await execute(box, Command(argv=("/bin/true",), timeout_s=30))
     except SandboxError as error:
         return str(error)

@@ -37,9 +37,15 @@ class Entry:
     kind: int
     """S_IFREG, S_IFLNK or S_IFDIR; nothing else is handed out."""
     size: int
-    executable: bool
+    mode: int
+    """Its permissions."""
     folder: int
     name: str
+
+    @property
+    def executable(self) -> bool:
+        """Whether its owner may run it."""
+        return bool(self.mode & 0o100)
 
     def read(self, most_bytes: int) -> bytes:
         """The content of a file, the target of a link."""
@@ -101,7 +107,7 @@ def _entry(prefix: str, folder: int, name: str) -> Entry | None:
     kind = stat.S_IFMT(found.st_mode)
     if kind not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
         return None
-    return Entry(prefix + name, kind, found.st_size, bool(found.st_mode & 0o100), folder, name)
+    return Entry(prefix + name, kind, found.st_size, stat.S_IMODE(found.st_mode), folder, name)
 
 
 def _names(folder: int) -> Iterator[str]:
@@ -141,10 +147,18 @@ def _regular_file(root: Path, path: str, flags: int, mode: int = 0, *, inside: s
     folder, name = _find(root, path, inside, make=bool(flags & os.O_CREAT))
     with _closing(folder):
         opened = os.open(name, flags, mode, dir_fd=folder)
+        if flags & os.O_CREAT:
+            _give(opened, os.fstat(folder))
     with _closing(opened) as descriptor:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise IsADirectoryError(errno.EISDIR, "not a regular file", path)
         yield descriptor
+
+
+def _give(made: int | Path, folder: os.stat_result) -> None:
+    """What root makes belongs to the owner of the folder it lies in, who has to work with it."""
+    if os.geteuid() == 0 and folder.st_uid != 0:
+        os.chown(made, folder.st_uid, folder.st_gid)
 
 
 @contextmanager
@@ -246,7 +260,9 @@ def _step(folder: int, name: str, *, make: bool) -> int:
         if not make:
             raise
         os.mkdir(name, 0o755, dir_fd=folder)
-        return os.open(name, _FOLDER, dir_fd=folder)
+        made = os.open(name, _FOLDER, dir_fd=folder)
+        _give(made, os.fstat(folder))
+        return made
 
 
 def _read_all(descriptor: int, most_bytes: int) -> bytes:
@@ -263,42 +279,110 @@ def _write_all(descriptor: int, content: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def copy(source: Path, target: Path, *, skip: Collection[str], most_bytes: int) -> list[str]:
-    """Copy regular files, folders and links that stay inside. Returns the paths left out, with the reason."""
-    left_out, room = [], most_bytes
+def copy(source: Path, target: Path, *, skip: Collection[str], most_bytes: int, inside: str = "") -> list[str]:
+    """Copy files and folders; a link that stays inside becomes what it leads to. Returns what was left out, with the reason."""
+    copying = _Copying(target, most_bytes)
     for entry in walk(source, skip=skip):
-        place = target / entry.path
-        if len(os.fsencode(entry.path)) > _LONGEST_PATH:
-            left_out.append(f"{entry.path[:60]}…: its path is too long")
-        elif entry.kind == stat.S_IFDIR:
-            place.mkdir(mode=0o755)
-        elif entry.kind == stat.S_IFLNK:
-            link = os.fsdecode(entry.read(0))
-            if _stays(entry.path, link):
-                place.symlink_to(link)
-            else:
-                left_out.append(f"{entry.path}: a link that leads out")
-        elif entry.size > room:
-            left_out.append(f"{entry.path}: too large to be judged ({entry.size} bytes)")
+        if entry.kind == stat.S_IFLNK:
+            copying.add_resolved(source, entry, skip, inside)
         else:
-            room -= entry.size
-            _copy_file(entry, place)
-    return left_out
+            copying.add(entry, entry.path)
+    return copying.left_out
 
 
-def _stays(path: str, link: str) -> bool:
-    if link.startswith("/"):
-        return False
-    plain = posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
-    return plain != ".." and not plain.startswith("../")
+class _Copying:
+    """A copy while it is being made."""
+
+    def __init__(self, target: Path, most_bytes: int) -> None:
+        self._target, self._room, self.left_out = target, most_bytes, list[str]()
+
+    def add(self, entry: Entry, path: str, *, exact: bool = False) -> None:
+        """One file or folder; `exact` keeps all of its permissions."""
+        place = self._target / path
+        if len(os.fsencode(path)) > _LONGEST_PATH:
+            self.left_out.append(f"{path[:60]}…: its path is too long")
+        elif entry.kind == stat.S_IFDIR:
+            place.mkdir(mode=0o755, exist_ok=True)
+            _give(place, place.parent.stat())
+        elif entry.size > self._room:
+            self.left_out.append(f"{path}: too large to be judged ({entry.size} bytes)")
+        elif entry.kind == stat.S_IFREG:
+            self._room -= entry.size
+            _copy_file(entry, place, entry.mode & 0o777 if exact else 0o755 if entry.executable else 0o644)
+
+    def add_resolved(self, source: Path, link: Entry, skip: Collection[str], inside: str) -> None:
+        """What a link leads to, in the link's place; links below it are left out."""
+        try:
+            folder, name = _find(source, link.path, inside)
+        except OSError:
+            self.left_out.append(f"{link.path}: a link that leads out, or nowhere")
+            return
+        with _closing(folder):
+            entry = _entry("", folder, name)
+            if entry is None or entry.kind == stat.S_IFLNK:
+                self.left_out.append(f"{link.path}: a link that leads nowhere")
+                return
+            self.add(entry, link.path)
+            if entry.kind == stat.S_IFDIR:
+                for below in walk(Path(f"/proc/self/fd/{folder}", name), skip=skip):
+                    if below.kind != stat.S_IFLNK:
+                        self.add(below, f"{link.path}/{below.path}")
 
 
-def _copy_file(entry: Entry, place: Path) -> None:
+@contextmanager
+def found_at(root: Path, path: str) -> Iterator[Entry | None]:
+    """What is at a path, reached without following links; None when there is nothing."""
+    parent, _, name = path.rpartition("/")
+    try:
+        folder = _folder_at(root, parent)
+    except OSError:
+        yield None
+        return
+    with _closing(folder):
+        yield _entry(f"{parent}/" if parent else "", folder, name)
+
+
+def transfer(source: Path, target: Path, path: str, *, most_bytes: int) -> None:
+    """Make a file or folder below one root what it is below another, permissions and all; links are left out.
+
+    Nobody else may be writing below the target meanwhile.
+    """
+    plain = checked_path(path)
+    parent, _, name = plain.rpartition("/")
+    with _closing(_folder_at(source, parent)) as folder:
+        entry = _entry("", folder, name)
+        if entry is None or entry.kind == stat.S_IFLNK:
+            raise FileNotFoundError(errno.ENOENT, "no file or folder of that name", path)
+        _clear_way(target, plain)
+        os.close(_folder_at(target, parent, make=True))
+        copying = _Copying(target, most_bytes)
+        copying.add(entry, plain, exact=True)
+        if entry.kind == stat.S_IFDIR:
+            for below in walk(Path(f"/proc/self/fd/{folder}", name)):
+                if below.kind != stat.S_IFLNK:
+                    copying.add(below, f"{plain}/{below.path}", exact=True)
+
+
+def _folder_at(root: Path, path: str, *, make: bool = False) -> int:
+    """An open folder below another, reached without following links."""
+    folder = os.open(root, _FOLDER)
+    for part in filter(None, path.split("/")):
+        try:
+            inner = _step(folder, part, make=make)
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+def _copy_file(entry: Entry, place: Path, mode: int) -> None:
     try:
         source = entry.open()
     except OSError:
         return
-    with _closing(source), _closing(os.open(place, _WRITE | os.O_EXCL, 0o755 if entry.executable else 0o644)) as target:
+    with _closing(source), _closing(os.open(place, _WRITE | os.O_EXCL, 0o600)) as target:
         left = entry.size
         while left > 0 and (sent := os.sendfile(target, source, None, min(left, _PIECE))):
             left -= sent
+        os.fchmod(target, mode)
+        _give(target, place.parent.stat())

@@ -4,19 +4,17 @@ How a task writes a check that cannot be fooled
 -----------------------------------------------
 The script is run by `bash -e` on a copy of the workspace, without network, with an empty home. The check's own files
 are laid over the copy first, so an edited test is the original again; put what decides the verdict there, never into
-the workspace. In the copy, nothing that steers an interpreter from aside survives: bytecode caches, `sitecustomize.py`,
-`usercustomize.py` and `*.pth` are gone, and `conftest.py`, `pytest.ini` and `tox.ini` are what they were at the start
-(name a file in the check's `keep` when writing it is the task). `protect` refuses other edits, such as to
-`pyproject.toml` or `setup.cfg`.
+the workspace. In the copy there are no links, and nothing that steers an interpreter from aside: bytecode caches,
+`sitecustomize.py`, `usercustomize.py` and `*.pth` are gone, and `conftest.py`, `pytest.ini` and `tox.ini` are what they
+were at the start (name a file in the check's `keep` when writing it is the task). `protect` refuses other edits, such as
+to `pyproject.toml` or `setup.cfg`.
 
-Code under test that is imported into a test's process can end that process with exit code 0, or stand in for a module
-of Python's. So run hidden Python tests by
+The script may read the work; it must not run it where it runs itself. The work is run by
 
-    python3 -I "$RUN_TESTS" test_hidden.py
+    work -i input.txt python3 program.py input.txt > got.txt      in another sandbox, which has never seen the check's files
+    python3 -I "$RUN_TESTS" test_hidden.py                        tests here, the modules they import over there
 
-which believes only tests that ran to their end (see run_tests.py), or let the work only print, and compare:
-
-    test "$(python3 -I -c 'import sys; sys.path.append("."); import work; print(work.answer(21))')" = 42
+See judge.py for how the two are kept apart.
 """
 
 from __future__ import annotations
@@ -43,12 +41,12 @@ from tiebreak.sandbox.bridge import Gateway
 from tiebreak.sandbox.command_line import Box, Folders
 from tiebreak.sandbox.difference import BY_PRODUCTS, cut, differences
 from tiebreak.sandbox.execute import execute
+from tiebreak.sandbox.judge import Judge, helpers, script_with_work
 from tiebreak.sandbox.scratch import Scratch
 
 _LONGEST_SCRIPT = 100_000
 _STEERING = frozenset({"sitecustomize.py", "usercustomize.py"})
 _RUNNER_FILES = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini"})
-_RUN_TESTS = "run_tests.py"
 
 
 class Workspace:
@@ -79,7 +77,7 @@ class Workspace:
         await asyncio.to_thread(_sweep, scratch)
         own = Scratch(scratch)
         try:
-            folders = Folders.below(own.path)
+            folders = Folders.below(own.path, isolation)
             box = Box(name=own.name, isolation=isolation, limits=task.limits, gateway=gateway, folders=folders, links=task.links)
             workspace = cls(task, box, folders, own)
             await asyncio.to_thread(tree.place_files, workspace._workspace, task.files)
@@ -148,24 +146,33 @@ class Workspace:
     async def _judged(self, check: Check) -> Verdict:
         folder = self._scratch.folder(f"check-{next(self._checks)}")
         try:
-            box = await asyncio.to_thread(self._prepared, check, folder)
-            shown = box.extra_path(_RUN_TESTS)
-            command = _script(check.script, timeout_s=check.timeout_s, env={"RUN_TESTS": shown})
-            return _verdict(await execute(box, command), check, self._task)
+            judge = await asyncio.to_thread(self._judge, check, folder)
+            script = script_with_work(check.script, judge.check)
+            return _verdict(await judge.run(_script(script, timeout_s=check.timeout_s)), check, self._task)
         finally:
             await asyncio.shield(asyncio.to_thread(scratches.remove_tree, folder))
 
-    def _prepared(self, check: Check, folder: Path) -> Box:
-        """A copy as the check is to find it, with a home that nobody has been in."""
-        helper = Path(__file__).with_name(_RUN_TESTS).read_bytes()
-        own = Folders.below(folder)
-        self._workspace.chmod(0o700)
-        tree.copy(
-            self._workspace, own.workspace, skip=BY_PRODUCTS - {".git"} | _STEERING, most_bytes=self._task.limits.disk_mb << 20
-        )
-        self._put_back(own.workspace, check)
+    def _judge(self, check: Check, folder: Path) -> Judge:
+        """The check with its files over a copy of the work, and further copies of the work without them."""
+        numbers = itertools.count()
+
+        def prepare() -> Folders:
+            return self._copied(check, _new(folder / f"work-{next(numbers)}"))
+
+        own = self._copied(check, _new(folder / "judge"))
         tree.place_files(own.workspace, check.files)
-        return dataclasses.replace(self._box, gateway=None, extra={_RUN_TESTS: helper}, folders=own)
+        box = dataclasses.replace(self._box, gateway=None)
+        extra = helpers([tree.checked_path(file.path) for file in check.files])
+        return Judge(check=dataclasses.replace(box, folders=own, extra=extra), work=box, prepare=prepare)
+
+    def _copied(self, check: Check, folder: Path) -> Folders:
+        """A copy of the work as a check is to find it, with a home that nobody has been in."""
+        own = Folders.below(folder, self.isolation)
+        self._workspace.chmod(0o700)
+        skip = BY_PRODUCTS - {".git"} | _STEERING
+        tree.copy(self._workspace, own.workspace, skip=skip, most_bytes=self._task.limits.disk_mb << 20, inside=self.path)
+        self._put_back(own.workspace, check)
+        return own
 
     def _put_back(self, copy: Path, check: Check) -> None:
         """Files that steer a test runner are what they were; the task may say that writing them is the work."""
@@ -181,6 +188,11 @@ class Workspace:
         tree.place_files(copy, tuple(file for path, file in self._start.items() if is_put_back(path)))
 
 
+def _new(folder: Path) -> Path:
+    folder.mkdir(mode=0o700)
+    return folder
+
+
 @functools.cache
 def _sweep(root: Path | None) -> None:
     """Once for each folder: what earlier runs that were killed left there."""
@@ -188,10 +200,10 @@ def _sweep(root: Path | None) -> None:
         scratches.remove_stale(root)
 
 
-def _script(script: str, timeout_s: float = 120.0, env: dict[str, str] | None = None) -> Command:
+def _script(script: str, timeout_s: float = 120.0) -> Command:
     if len(script.encode("utf-8", "replace")) > _LONGEST_SCRIPT:
         raise SandboxError(f"a script may have at most {_LONGEST_SCRIPT} bytes: put the rest into a file")
-    return Command(argv=("/bin/bash", "-e", "-c", script, "script"), timeout_s=timeout_s, env=env or {})
+    return Command(argv=("/bin/bash", "-e", "-c", script, "script"), timeout_s=timeout_s)
 
 
 def _verdict(finished: Finished, check: Check, task: Task) -> Verdict:

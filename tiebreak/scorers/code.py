@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from typing import ClassVar
 
 from tiebreak.core.protocols import AskContext
@@ -20,18 +19,16 @@ _SHOWN = 300
 class Code:
     """Right when the first Python block of the answer (or the answer itself) passes the sample's tests in the sandbox."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("test",)
 
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
-        """Put the program and its tests together and run them."""
+        """Run the tests on the program, which runs where they are not."""
         code = program(sample, answer_text(output.text)[:_LONGEST])
         if code is None or output.outcome is Outcome.CUT_OFF:
             return Score.of(False, answer=None, because="no program" if code is None else "cut off by the length limit")
-        # Only who got to the end of the tests can say this word: leaving early with code 0 is not passing.
-        word = secrets.token_hex(16)
-        ran = await context.run_code(f"{code}\n\n{sample.metadata.get('test', '')}\n\nprint({word!r})\n", timeout_s=_SECONDS)
-        passed = ran.code == 0 and ran.output.rstrip().endswith(word)
+        ran = await context.run_tests(code, str(sample.metadata.get("test", "")), timeout_s=_SECONDS)
+        passed = ran.code == 0
         return Score.of(passed, answer=code[-_SHOWN:], because="passes its tests" if passed else _fault(ran.errors, ran.ended_by))
 
 

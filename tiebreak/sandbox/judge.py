@@ -1,0 +1,197 @@
+"""The judge: runs a check in one sandbox and the work it asks for in another.
+
+The check's sandbox holds the check's files and a copy of the workspace without links; nothing of the work runs in it. The
+work's sandbox holds a copy of the workspace and what the check put there by name; it shares no process, no mount and no
+descriptor with the check, and has never heard of its files. What the work prints, writes and answers goes to the check as
+data. The check's exit code is the verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import dataclasses
+import json
+import socket
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tiebreak.core.errors import SandboxError
+from tiebreak.core.work import Command, Finished
+from tiebreak.sandbox import tree
+from tiebreak.sandbox.command_line import Box, Folders, python_inside
+from tiebreak.sandbox.execute import execute
+
+_HERE = Path(__file__).resolve().parent
+_HELPERS = ("run_tests.py", "remote.py", "work_client.py")
+_PRELUDE = 'work() {{ "{python}" -I -S "{client}" "$@"; }}; export -f work; '
+_MOST_REQUEST = 64 << 20
+_MOST_OUTPUT = 4 << 20
+_MOST_AT_ONCE = 64
+"""Requests of one check that are served at the same time."""
+
+
+def helpers(check_files: Sequence[str]) -> dict[str, bytes]:
+    """Files of ours that a check finds in its sandbox, and the names of its own."""
+    own = {name: (_HERE / name).read_bytes() for name in _HELPERS}
+    return {**own, "check_files.json": json.dumps(list(check_files)).encode()}
+
+
+def script_with_work(script: str, box: Box) -> str:
+    """A check's script in which `work` is a command."""
+    return _PRELUDE.format(python=python_inside(), client=box.extra_path("work_client.py")) + script
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Judge:
+    """One check and the work it judges."""
+
+    check: Box
+    """Where the check runs: see `helpers` for what its `extra` must hold."""
+    work: Box
+    """Where the work runs; its folders are given by `prepare`."""
+    prepare: Callable[[], Folders | None]
+    """Makes new folders with the work in them; None where the work needs none."""
+    program: bool = False
+    """The work is one program among the extra files of its sandbox, which has Python's own library and nothing besides."""
+
+    async def run(self, command: Command) -> Finished:
+        """Run the check, and whatever it asks for."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, theirs:
+            service = _Service(self, command.timeout_s)
+            serving = asyncio.create_task(service.serve(ours))
+            env = {
+                **command.env,
+                "JUDGE_FD": str(theirs.fileno()),
+                "CHECK_ROOT": self.check.cwd,
+                "RUN_TESTS": self.check.extra_path("run_tests.py"),
+            }
+            try:
+                changed = {name: getattr(command, name) for name in command.__struct_fields__} | {"env": env}
+                return await execute(self.check, Command(**changed), passed=(theirs.fileno(),))
+            finally:
+                serving.cancel()
+                await asyncio.shield(service.close(serving))
+
+
+class _Service:
+    """Answers the requests of one check while it runs."""
+
+    def __init__(self, judge: Judge, timeout_s: float) -> None:
+        self._judge = judge
+        self._end_s = time.monotonic() + timeout_s
+        self._folders: Folders | None = None
+        self._one_at_a_time = asyncio.Lock()
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def serve(self, control: socket.socket) -> None:
+        """Take requests until there is nobody left to ask."""
+        control.setblocking(False)
+        while True:
+            await _readable(control)
+            kind, descriptors, _, _ = socket.recv_fds(control, 100, 4)
+            sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+            if not kind:
+                return
+            if len(self._running) >= _MOST_AT_ONCE or not self._known(kind, len(sockets)):
+                for each in sockets:
+                    each.close()
+                continue
+            act = self._tests(*sockets) if kind == b"tests" else self._run(*sockets)
+            task = asyncio.create_task(act)
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    def _known(self, kind: bytes, sockets: int) -> bool:
+        return (kind, sockets) in ((b"tests", 2), (b"run", 1))
+
+    async def close(self, serving: asyncio.Task[None]) -> None:
+        """End what still runs."""
+        for task in tuple(self._running):
+            task.cancel()
+        await asyncio.gather(serving, *self._running, return_exceptions=True)
+
+    async def _tests(self, report: socket.socket, channel: socket.socket) -> None:
+        """A process that imports the work and answers the tests, in folders of its own."""
+        with report, channel:
+            folders = await asyncio.to_thread(self._judge.prepare)
+            extra = {**self._judge.work.extra, "remote.py": (_HERE / "remote.py").read_bytes()}
+            box = dataclasses.replace(self._judge.work, folders=folders, extra=extra)
+            flags, place = (("-I", "-S", "-B"), (box.extra_path(""),)) if self._judge.program else (("-I", "-B"), ())
+            argv = (python_inside(), *flags, box.extra_path("remote.py"), str(channel.fileno()), *place)
+            finished = await self._executed(box, Command(argv=argv, timeout_s=self._left_s, merged=False), channel.fileno())
+            channel.close()
+            await _answer(report, finished)
+
+    async def _run(self, answer: socket.socket) -> None:
+        """A command of the work."""
+        with answer:
+            try:
+                reply = await self._ran(json.loads(await _everything(answer)))
+            except (OSError, ValueError, KeyError, TypeError, SandboxError) as error:
+                reply = {"refused": f"the command of the work cannot be run: {error}"}
+            await _answer(answer, reply)
+
+    async def _ran(self, request: dict[str, Any]) -> dict[str, Any]:
+        argv = tuple(str(word) for word in request["argv"])
+        if not argv:
+            raise ValueError("there is no command")
+        # Nothing of the work runs while its folder is read or written by us.
+        async with self._one_at_a_time:
+            if self._folders is None:
+                self._folders = await asyncio.to_thread(self._judge.prepare)
+            if self._folders is None:
+                raise ValueError("there is no folder to run it in")
+            there, here = self._folders.workspace, self._judge.check.folders
+            assert here is not None
+            await self._transfer(here.workspace, there, request["inputs"])
+            stdin = base64.b64decode(request["stdin"])
+            command = Command(argv=argv, stdin=stdin, timeout_s=self._left_s, merged=False, output_bytes=_MOST_OUTPUT)
+            finished = await self._executed(dataclasses.replace(self._judge.work, folders=self._folders), command)
+            with contextlib.suppress(FileNotFoundError):
+                await self._transfer(there, here.workspace, request["outputs"])
+            return finished
+
+    async def _transfer(self, source: Path, target: Path, paths: Sequence[str]) -> None:
+        most_bytes = self._judge.work.limits.disk_mb << 20
+        for path in paths:
+            await asyncio.to_thread(tree.transfer, source, target, str(path), most_bytes=most_bytes)
+
+    async def _executed(self, box: Box, command: Command, *passed: int) -> dict[str, Any]:
+        finished = await execute(box, command, passed=passed)
+        names = ("code", "output", "errors", "ended_by", "seconds")
+        return {name: getattr(finished, name) for name in names}
+
+    @property
+    def _left_s(self) -> float:
+        return max(0.1, self._end_s - time.monotonic())
+
+
+async def _readable(sock: socket.socket) -> None:
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(sock.fileno(), ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(sock.fileno())
+
+
+async def _everything(sock: socket.socket) -> bytes:
+    sock.setblocking(False)
+    loop, pieces, size = asyncio.get_running_loop(), list[bytes](), 0
+    while piece := await loop.sock_recv(sock, 1 << 20):
+        size += len(piece)
+        if size > _MOST_REQUEST:
+            raise ValueError("the request is too large")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def _answer(sock: socket.socket, reply: dict[str, Any]) -> None:
+    sock.setblocking(False)
+    with contextlib.suppress(OSError):
+        await asyncio.get_running_loop().sock_sendall(sock, json.dumps(reply).encode())
