@@ -628,6 +628,27 @@ def test_a_limit_that_the_provider_demands_is_the_models_own(tmp_path: Path) -> 
     }
 
 
+def test_a_server_with_few_slots_is_not_called_slow_for_our_load(tmp_path: Path) -> None:
+    """While the run goes, the faster server is the slower one; timed one at a time, it is what it is."""
+    rows = (json.dumps({"question": f"Capital of France, {n}?", "answer": "Paris"}) for n in range(24))
+    (tmp_path / "q.jsonl").write_text("\n".join(rows))
+    line = "--models openai-api/few/x,openai-api/many/x --dataset q.jsonl --no-preflight --output"
+    with (
+        FakeServer(lambda prompt: "Paris", latency_s=0.1, slots=2) as few,
+        FakeServer(lambda prompt: "Paris", latency_s=0.25) as many,
+    ):
+        addresses = {"FEW_BASE_URL": f"{few.url}/v1", "MANY_BASE_URL": f"{many.url}/v1"}
+        plain = run(*line.split(), "plain", cwd=tmp_path, **addresses)
+        timed = run(*line.split(), "timed", "--timing", "8", cwd=tmp_path, **addresses)
+        later = run("run", "--resume", "plain", "--timing", "8", cwd=tmp_path, **addresses)
+        asked = len(few.ledger)
+
+    assert "fastest" not in plain.stdout
+    assert "openai-api/few/x is the fastest" in timed.stdout
+    assert "openai-api/few/x is the fastest" in later.stdout
+    assert asked == 24 + (24 + 8) + 8
+
+
 def test_cost_is_shown_where_the_price_is_known(tmp_path: Path, server: FakeServer) -> None:
     price = "{input: 150, output: 600, cached: 75}"
     (tmp_path / "models_config.yaml").write_text(f"models:\n  - {{name: priced, provider: openai, price: {price}}}\n")

@@ -27,6 +27,7 @@ from tiebreak.engine.execute import Assignment, execute
 from tiebreak.engine.plan import Plan, make_plan
 from tiebreak.engine.rescore import Rescorer
 from tiebreak.engine.stop import Stop
+from tiebreak.engine.timing import time_answers
 from tiebreak.report.browse import keep_facts, kept_census
 from tiebreak.report.html import REPORT_HTML, write_page
 from tiebreak.report.spread import spreads
@@ -96,6 +97,8 @@ async def run_plan(
             async for event in events:
                 watch(event)
         store.complete()
+        if spec.pace.timed_samples and not store.timed():
+            await _keep_timings(plan, store, stop)
         seen = look_into(spec.results_dir)
         # Written by ourselves a moment ago: it need not be looked through for damage.
         with StoreReader(spec.results_dir, check=False) as reader:
@@ -115,6 +118,8 @@ def summary_if_done(plan: Plan) -> Summary | None:
         return None
     with StoreReader(folder) as reader:
         summary = reader.figures("summary", Summary)
+        if plan.spec.pace.timed_samples and not next(reader.rows("SELECT count(*) FROM timings"))[0]:
+            return None
         if summary is None or continued(reader.info, describe(plan, SystemClock())) != reader.info:
             return None
     again = plan.spec.retry_failed
@@ -131,6 +136,12 @@ def _nothing_happens(spec: RunSpec) -> Iterator[Event]:
     for position, contestant in enumerate(spec.contestants, start=1):
         yield ContestantStarted(contestant=contestant.label, position=position, contestants=count, trials=0)
         yield ContestantFinished(contestant=contestant.label, state=ContestantState.FINISHED, message="", seconds=0.0, done=0)
+
+
+async def _keep_timings(plan: Plan, store: Store, stop: Stop | None) -> None:
+    """Measure how fast each contestant answers when it is asked one thing at a time; what it costs counts too."""
+    async for answer in time_answers(plan, spent=spent_before(plan, store, this_session=True), stop=stop):
+        store.keep_timing(answer.contestant, answer.asked, answer.model_s, answer.first_token_s, answer.cost_usd)
 
 
 def indexes_to_put_off(plan: Plan) -> list[str]:
@@ -153,9 +164,9 @@ def assignments(plan: Plan, store: Store) -> list[Assignment]:
     ]
 
 
-def spent_before(plan: Plan, store: Store) -> Amount:
-    """What earlier sessions of the run used, at its worst where nobody knows."""
-    used, spent = store.used(), Amount()
+def spent_before(plan: Plan, store: Store, *, this_session: bool = False) -> Amount:
+    """What earlier sessions of the run used, or this one too, at its worst where nobody knows."""
+    used, spent = store.used(this_session=this_session), Amount()
     for contestant in plan.spec.contestants:
         if (own := used.get(contestant.label)) is not None:
             model = contestant.model

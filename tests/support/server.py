@@ -50,6 +50,7 @@ class FakeServer:
         *,
         latency_s: float = 0.0,
         answer_tokens: int = 3,
+        slots: int = 1000,
         fault: Callable[[Asked, int], Fault | None] = lambda asked, number: None,
         preflight_fault: Callable[[Asked], Fault | None] = lambda asked: None,
         ollama_models: tuple[str, ...] = ("llama3:latest", "qwen2.5-coder:7b", "nomic-embed-text:latest"),
@@ -57,6 +58,7 @@ class FakeServer:
         self.answer = answer
         self.latency_s = latency_s
         self.answer_tokens = answer_tokens
+        self._slots = asyncio.Semaphore(slots)
         self.fault = fault
         self.ollama_models = ollama_models
         self.preflight_fault = preflight_fault
@@ -127,7 +129,8 @@ class FakeServer:
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
-            await asyncio.sleep(self.latency_s)
+            async with self._slots:
+                await asyncio.sleep(self.latency_s)
         finally:
             self.in_flight -= 1
         if fault is not None:

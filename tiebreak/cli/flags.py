@@ -133,6 +133,7 @@ class Flags(ModelFlags, SampleFlags):
     max_total_tokens: int | None = None
     max_time: float | None = None
     stream: bool = False
+    timing: int | None = None
     record: Path | None = None
     cache: Path | None = None
     use_engine: bool = False
@@ -255,6 +256,7 @@ class Flags(ModelFlags, SampleFlags):
             max_total_tokens=self.max_total_tokens,
             max_time_s=self.max_time,
             stream=self.stream or None,
+            timed_samples=self.timing,
             record_dir=_absolute(self.record) or None,
             replay_dir=_absolute(self.replay) or None,
             cache_dir=_absolute(self.cache) or None,

@@ -143,6 +143,7 @@ def pace_options(timeout: str) -> Callable[[Command], Command]:
         click.option("--max-total-tokens", type=_COUNT, metavar="N", help="Most tokens of the whole run."),
         click.option("--max-time", type=_SECONDS, metavar="S", help="Most seconds, for all models together."),
         click.option("--stream", is_flag=True, help="Have answers streamed, to know the time to the first token."),
+        click.option("--timing", type=_COUNT, metavar="N", help="Ask N samples again, one at a time, to compare speeds."),
         click.option("--record", type=_PATH, metavar="DIR", help="Write every exchange down."),
         click.option("--replay", type=_PATH, metavar="DIR", help="Answer from a recording; send nothing."),
         click.option("--cache", type=_PATH, metavar="DIR", help="Remember answers between runs."),

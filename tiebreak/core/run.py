@@ -120,6 +120,8 @@ class Pace:
     """Most seconds of one session, for all contestants together."""
     stream: bool = False
     """Have answers streamed, so that the time to the first token is known."""
+    timed_samples: int = 0
+    """Samples that are asked again after the run, one at a time, to measure how fast each contestant answers."""
     record_dir: str = ""
     """Write every exchange down here."""
     replay_dir: str = ""

@@ -13,9 +13,9 @@ from tiebreak.stats.family import SURE, holm
 if TYPE_CHECKING:
     from tiebreak.stats.paired import Floats
 
-_ENOUGH_ALIKE = 0.5
-"""The share of common samples that must have been asked with as many requests in flight, for their times to be compared."""
-ALONE, ALIKE = "one at a time", "with as many requests in flight"
+_ENOUGH_ALONE = 0.5
+"""The share of common samples that must have been asked with nothing else in flight, for their times to be compared."""
+ALONE = "one at a time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,9 @@ def compare_costs(best: Contestants, known: Sequence[str], course: Course) -> Va
 def compare_speeds(best: Contestants, course: Course) -> Value | None:
     """The times of those that have any; None where there are not two.
 
-    Times that were taken one at a time are preferred. Others are compared on the samples that both were asked with as many
-    requests in flight, where these are at least half of the common ones: a server answers more slowly under load.
+    Only times that were taken one at a time are compared: those of --timing, else of the samples that the run itself asked
+    with nothing else in flight, where these are at least half of the common ones. Under load, times tell how many requests
+    a server takes at once.
     """
     timed = [(label, tally) for label, tally in best if any(tally.speed.counts) or any(tally.alone.counts)]
     if len(timed) < 2:
@@ -74,11 +75,10 @@ def compare_speeds(best: Contestants, course: Course) -> Value | None:
     unknown = tuple(label for label, _ in best if label not in dict(timed))
     if all(any(tally.alone.counts) for _, tally in timed):
         return _value(timed, _means([tally.alone for _, tally in timed]), course, unknown=unknown, basis=ALONE)
-    alike = _alike([tally for _, tally in timed])
-    if alike is None:
+    times = _alone([tally for _, tally in timed])
+    if times is None:
         return Value(least=None, compared=tuple(label for label, _ in timed), unknown=unknown, ratios=())
-    times, load = alike
-    return _value(timed, times, course, unknown=unknown, basis=load)
+    return _value(timed, times, course, unknown=unknown, basis=ALONE)
 
 
 def _means(taken: Sequence[Taken]) -> Floats:
@@ -89,18 +89,18 @@ def _means(taken: Sequence[Taken]) -> Floats:
         return np.array([np.frombuffer(t.sums) / np.frombuffer(t.counts, dtype=np.int32) for t in taken])
 
 
-def _alike(tallies: Sequence[Tally]) -> tuple[Floats, str] | None:
-    """The times of samples that all were asked under the same load, and that load; None where these are too few."""
+def _alone(tallies: Sequence[Tally]) -> Floats | None:
+    """The times of samples that all were asked with nothing else in flight; None where these are too few."""
     import numpy as np
 
     times = _means([tally.speed for tally in tallies])
     with np.errstate(invalid="ignore"):
         flights = np.array([np.frombuffer(t.flights) / np.frombuffer(t.speed.counts, dtype=np.int32) for t in tallies])
     common = ~np.isnan(times).any(axis=0)
-    same = common & np.all(np.abs(flights - flights[0]) < 1e-9, axis=0)
-    if not common.any() or same.sum() < _ENOUGH_ALIKE * common.sum():
+    alone = common & np.all(flights == 1, axis=0)
+    if not common.any() or alone.sum() < _ENOUGH_ALONE * common.sum():
         return None
-    return np.where(same, times, np.nan), ALONE if np.all(flights[0][same] == 1) else ALIKE
+    return np.where(alone, times, np.nan)
 
 
 def _value(contestants: Contestants, values: Floats, course: Course, *, unknown: tuple[str, ...], basis: str = "") -> Value:

@@ -57,7 +57,9 @@ MIGRATIONS: tuple[str, ...] = (
     -- A row without a contestant says that the run was extended beyond the plan it names.
     CREATE TABLE looks (at TEXT NOT NULL, contestant INTEGER, answered INTEGER NOT NULL, planned INTEGER NOT NULL);
     -- Answers that were asked for again one at a time, for their times alone.
-    CREATE TABLE timings (contestant INTEGER NOT NULL, asked TEXT NOT NULL, model_s REAL NOT NULL, first_token_s REAL);
+    CREATE TABLE timings (
+        contestant INTEGER NOT NULL, asked TEXT NOT NULL, model_s REAL NOT NULL, first_token_s REAL, cost_usd REAL
+    );
     -- What reports worked out of all that, as JSON and by sample, in the order of their names; see store/reader.py.
     CREATE TABLE figures (name TEXT PRIMARY KEY, made_with TEXT NOT NULL, data TEXT NOT NULL);
     CREATE TABLE facts (

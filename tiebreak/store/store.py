@@ -115,9 +115,9 @@ class Store:
         counts = dict(self._connection.execute(query))
         return {label: counts.get(number, 0) for label, number in self._numbers.items()}
 
-    def used(self) -> Mapping[str, Used]:
-        """By contestant, what it used in all sessions, for the budget of the next."""
-        if not self.resumed:
+    def used(self, *, this_session: bool = False) -> Mapping[str, Used]:
+        """By contestant, what it used in all sessions so far, for the budget of what follows."""
+        if not self.resumed and not this_session:
             return {}
         rows = {number: rest for number, *rest in self._connection.execute(_USED)}
         return {label: _used(rows[number]) for label, number in self._numbers.items() if number in rows}
@@ -137,6 +137,17 @@ class Store:
     def complete(self) -> None:
         """Make the indexes that were put off; nothing more will be written."""
         complete(self._connection)
+
+    def keep_timing(
+        self, contestant: str, asked: str, model_s: float, first_token_s: float | None, cost_usd: float | None
+    ) -> None:
+        """Keep one answer that was timed by itself."""
+        row = (self._numbers[contestant], asked, model_s, first_token_s, cost_usd)
+        self._connection.execute("INSERT INTO timings VALUES (?, ?, ?, ?, ?)", row)
+
+    def timed(self) -> int:
+        """How many answers were timed by themselves."""
+        return int(self._connection.execute("SELECT count(*) FROM timings").fetchone()[0])
 
     def keep(self, name: str, figures: Any) -> None:
         """Keep what was worked out of the run as it is now."""
