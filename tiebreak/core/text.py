@@ -25,6 +25,9 @@ _DENIED_AFTER = re.compile(
     r" (?:[^\s|]+ ){0,5}?(?:is|are|was|were|be) (?:[^\s|]+ ){0,2}?"
     r"(?:myth|false|wrong|incorrect|untrue|misconception|debunked|not true|not correct|not right|not accurate)(?: |$)"
 )
+_PLAIN = re.compile(r"[A-Za-z0-9 ]{1,200}")
+_MENTIONS = 1000
+"""Mentions of a phrase that are looked at: a megabyte of denials must not take minutes."""
 _NEAR = 80
 """Characters either side of a phrase in which a denial is looked for."""
 
@@ -82,12 +85,15 @@ def words(text: str) -> str:
 
 def says(said: str, phrase: str) -> bool:
     """Whether clauses() of an answer say the phrase, as whole words, somewhere without denying it."""
-    wanted = clauses(phrase).strip("| ")
+    # Most phrases are plain words, which need no more than that.
+    wanted = " ".join(phrase.lower().split()) if _PLAIN.fullmatch(phrase) else clauses(phrase).strip("| ")
     if not wanted:
         return False
     padded = f" {said} "
     place = padded.find(f" {wanted} ")
-    while place >= 0:
+    for _ in range(_MENTIONS):
+        if place < 0:
+            break
         end = place + len(wanted) + 1
         if not denied(padded, place + 1, end):
             return True

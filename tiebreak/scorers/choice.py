@@ -10,34 +10,71 @@ from typing import ClassVar
 from tiebreak.core.errors import FailureKind, ProviderError
 from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
-from tiebreak.core.text import answer_text, clauses, denied, says, words
+from tiebreak.core.text import clauses, says, words
 from tiebreak.core.trial import Outcome, Output, Score
+from tiebreak.scorers.answers import before_run_on, boxed, declines, readable, shown, statement
+from tiebreak.scorers.second import last_letter
 
-# Bounded, so that a megabyte of brackets costs no more than a megabyte of words.
-_MARKS = r"[(\[*_`\"'{$]{0,5}"
-_ENDS = r"[)\]*_`\"'}$]{0,5}"
-_STATED = re.compile(
-    # "The answer is (B)", "Answer: **B**", "I would choose B", "the correct option is therefore B"
-    r"\b(?:answer|choice|option|choose|pick|select)\b"
-    r"(?:[\s:*_=\-–—]|\b(?:is|would|be|should|must|the|therefore|thus|correct|option|choice|letter|final|definitely)\b){0,16}?"
-    rf"{_MARKS}\b(?P<letter>[A-Z])\b{_ENDS}(?![A-Za-z0-9'])",
+# Repeats are bounded, so that a megabyte of brackets costs no more than a megabyte of words.
+_OPEN = r"[(\[*_`\"'“{$\\]{0,6}(?:text|textbf|mathrm|mathbf)?[({\s]{0,3}"
+_CLOSE = r"[)\]*_`\"'”}$]{0,6}"
+_LETTER = rf"{_OPEN}(?<![A-Za-z0-9])(?P<letter>[A-Z]){_CLOSE}(?![A-Za-z0-9'’])"
+_SMALL = r"[(\[*_`\"']{0,4}(?<![A-Za-z0-9])(?P<small>[a-z])[)\]*_`\"']{0,4}(?=[.,;:!\n]|\s{0,3}$)"
+_NAMED = r"(?:(?:the )?(?:letter|option|choice|answer|statement)[ \t]{1,3})?"
+_LINK = (
+    r"(?:[\s:*_=\-–—#>]|\b(?:is|would|be|should|must|the|that|therefore|thus|then|correct|right|best|most|likely|closest|final|indeed"
+    r"|definitely|probably|clearly|option|choice|letter|answer|given|by|in|either)\b){1,14}?"
+)
+_CALLED = re.compile(rf"\b(?:[Aa]nswer|ANSWER|Ans|ANS|ans)\b[.\"'”]{{0,2}}{_LINK}(?:{_LETTER}|{_SMALL})", re.MULTILINE)
+_FITTING = re.compile(
+    rf"(?i:\b(?:correct|right|best|closest|true|most (?:likely|appropriate|accurate)|nearest|final)[ \t]{{1,3}}"
+    rf"(?:option|choice|letter|statement)(?:[ \t]{{1,3}}\w{{1,12}}){{0,3}}?[ \t]{{0,3}}(?:\bis\b|[:=]))(?:{_LINK})?{_LETTER}"
+)
+_PICKED = re.compile(
+    rf"\b[Ii](?:['’]d|['’]ll| would| will| am|['’]m)?[ \t]{{1,3}}(?:\w{{1,10}}[ \t]{{1,3}})?(?:choose|pick|select|chose|go with|going with|say|go for)[ \t]{{1,3}}{_NAMED}{_LETTER}"
+)
+_IS_RIGHT = re.compile(
+    rf"(?<![\w'’]){_NAMED}{_LETTER}(?:[ \t]{{1,3}}[A-Za-z][\w ]{{0,40}}?)?[ \t]{{0,3}}(?:(?:is|must be|would be|seems|appears to be)[ \t]{{1,3}}(?:the |therefore |thus |also |my |indeed )?"
+    r"(?:only |most |single )?(?:correct|right|answer|best|closest|accurate)\b|:[ \t]{0,3}(?:correct|right)\b)"
+)
+_CONCLUDED = re.compile(
+    rf"(?:\b(?:(?:has to|must|should|would|could) be|[Ss]o|[Tt]herefore|[Tt]hus|[Hh]ence|[Ii]t is|[Ii]t['’]s|[Tt]hat['’]s|leaves|only|[Mm]ust be|[Yy]es|(?:matches|to|is|closest to|which is)(?=[\s,:*_]{{1,6}}(?:\(|[Oo]ption|[Cc]hoice)))"
+    rf"|[✅👉☑✔])[\s,:*_]{{1,6}}{_NAMED}{_LETTER}(?![ \t]?[=+^_])"
+)
+_BARE = re.compile(r"[\W_]{0,40}(?:(?:option|choice|letter)[\W_]{1,4})?([A-Za-z])[\W_]{0,40}", re.IGNORECASE)
+_SET_APART = re.compile(r"\*\*\(?(?P<letter>[A-Z])\)?[.:]?\*\*(?=\W{0,3}$)|[.!?]\s{1,3}\(?(?P<last>[A-Z])\)?[.!]?\s{0,3}$")
+_LABEL = re.compile(
+    rf"^[ \t>#*_(\[`\"'“\-•👉✅]{{0,12}}(?:[Oo]ption |[Cc]hoice )?[(\[*_]{{0,4}}(?P<letter>[A-Z]){_CLOSE}(?:[.:)\],]{{1,3}}(?=[\s*_]|$)|[ \t]{{1,3}}[—–-][ \t]|[ \t*_✅✔.!]{{0,6}}$)",
+    re.MULTILINE,
+)
+_ALONE = re.compile(r"(?<![\w'’/])(?:[(\[]|\*\*)?(?P<letter>[B-HJ-Z])(?:[)\]]|\*\*)?(?![\w'’°/])")
+_FIELD = re.compile(r"\"(?:choice|letter|option|selected|label|final_answer)\"\s{0,3}:\s{0,3}\"\(?(?P<letter>[A-Z])\b")
+_STATEMENTS = (_CALLED, _FITTING, _PICKED, _IS_RIGHT, _FIELD)
+_SENTENCES = re.compile(r"[.!?]\s|\n")
+_ALTERNATIVES = re.compile(r"\bor\b|=")
+_HEDGED_BEFORE = re.compile(r"\b[A-Z]\)?,? (?:or|and) \(?$")
+_HEDGED = re.compile(
+    r"\s{0,2}(?:,|or|and|/|&)\s{1,2}(?:or )?[(*]{0,3}[A-Z]\b(?!['’.)])(?! (?:is|are|was|were|can|does|do|has)\b)"
+)
+_DENIED = re.compile(
+    r"[,;]?\s{1,2}(?:[a-z]+\s)?(?:is|was|seems|are)(?:n['’]t|\s(?:also |clearly |definitely )?(?:not|wrong|incorrect|false))\b"
+    r"|:[ \t]{0,3}(?:wrong|incorrect|false|no)\b|\?"
+)
+_REFUSED = re.compile(
+    r"\b(?:not|isn['’]t|never|n['’]t be|neither|nor|no|rule out|eliminate|exclude|than|instead of|wrong|incorrect)[ (*]{1,4}(?:option |choice )?[(*]{0,3}$",
     re.IGNORECASE,
 )
-_IS_RIGHT = re.compile(rf"(?<![\w']){_MARKS}(?P<letter>[A-Z]){_ENDS} (?:is|must be) (?:the )?(?:correct|right|answer)\b")
-_BOXED = re.compile(r"\\boxed\{[\s({]{0,4}(?:\\text\{)?[\s(]{0,4}(?P<letter>[A-Z])[\s)}]{0,4}\}")
-_LABEL = re.compile(r"^[ \t>#*_(\[`\"']*(?P<letter>[A-Z])[*_`\"']{0,5}(?:[.:)\]]+(?=[\s*_]|$)|[ \t*_]*$)", re.MULTILINE)
-_ALONE = re.compile(r"(?<![\w'])\(?(?P<letter>[B-HJ-Z])\)?(?![\w'])")
-_STATEMENTS = (_STATED, _IS_RIGHT, _BOXED)
-_HEDGED = re.compile(r" (?:or|and) \(?[A-Z]\b(?!')")
+_SHORT = 200
+"""Characters of a text in which a letter may stand alone; in a longer one it may be anything."""
 _UNDECIDED = -1
-_MOST_MENTIONS = 2000
-"""Mentions of a letter that are looked at, the last ones: a megabyte of them must not take minutes."""
+_MOST_MENTIONS = 300
+"""Mentions of a letter that are looked at, the last ones."""
 
 
 class Choice:
-    """Right when the last answer the model stated is the right choice: its letter, or its words."""
+    """Right when the answer the model settled on is the right choice: its letter, or its words."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     needs: ClassVar[tuple[str, ...]] = ("choices",)
 
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
@@ -50,76 +87,143 @@ class Choice:
         because = f"expected {_named(sample, expected)}"
         if output.outcome is Outcome.CUT_OFF:
             return Score.of(False, answer=None, because=f"cut off by the length limit; {because}")
-        found = chosen(answer_text(output.text), sample.choices)
+        text = readable(output.text)
+        found = chosen(text, sample.choices)
+        second = last_letter(text, sample.choices) == expected
         if found is None:
-            return Score.of(False, answer=None, because=f"no choice found; {because}")
-        return Score.of(found == expected, answer=_named(sample, found), because=because)
+            return Score.of(False, answer=shown(text), because=f"no choice found; {because}", second=second)
+        return Score.of(found == expected, answer=_named(sample, found), because=because, second=second)
 
 
 def chosen(text: str, choices: tuple[str, ...]) -> int | None:
     """Position of the choice the text settles on, or None. The surest reading that finds one wins."""
-    whole = text.strip().strip("()[]{}*_`.,:;!\"'$ \n")
-    if len(whole) == 1:
-        return _position(whole.upper(), len(choices))
-    for read in (_stated, _labelled, _in_words, _alone):
+    if len(text) < _SHORT and (bare := _BARE.fullmatch(text)):
+        return _position(bare[1].upper(), len(choices))
+    text = before_run_on(text)
+    for read in (_boxed, _stated, _named_answer, _labelled, _concluded, _in_words, _alone):
         found = read(text, choices)
         if found is not None:
             return None if found == _UNDECIDED else found
     return None
 
 
+def _boxed(text: str, choices: tuple[str, ...]) -> int | None:
+    """The letter, or the choice, in the last box."""
+    inside = boxed(text)
+    if inside is None:
+        return None
+    letters = re.sub(r"\\[a-z]+|[^A-Za-z]", "", inside)
+    return _position(letters, len(choices)) if len(letters) == 1 else _in_words(inside, choices)
+
+
 def _stated(text: str, choices: tuple[str, ...]) -> int | None:
     """The last letter the text calls its answer and does not take back."""
-    found = sorted((m for pattern in _STATEMENTS for m in _last_mentions(pattern, text)), key=re.Match.start, reverse=True)
+    found = [match for pattern in _STATEMENTS for match in _last_mentions(pattern, text)]
+    return _last_kept(sorted(found, key=_place, reverse=True), text, choices)
+
+
+def _concluded(text: str, choices: tuple[str, ...]) -> int | None:
+    """The last letter the text comes to: "so B", "it has to be B"."""
+    apart = _SET_APART.search(text, max(0, len(text) - 20))
+    if apart:
+        return _position(apart["letter"] or apart["last"], len(choices))
+    found = [m for m in _last_mentions(_CONCLUDED, text) if m["letter"] not in "AI" or _dressed(m)]
+    return _last_kept(found[::-1], text, choices)
+
+
+def _place(match: re.Match[str]) -> int:
+    return match.start("letter") if match["letter"] else match.start("small")
+
+
+def _dressed(match: re.Match[str]) -> bool:
+    """Whether a letter that is also a word stands as a letter: in brackets, in bold, or last."""
+    after = match.string[match.end("letter") : match.end("letter") + 1]
+    return after in ("", ")", "]", "*", ".", ",", ":", ";", "!", "\n")
+
+
+def _last_kept(found: list[re.Match[str]], text: str, choices: tuple[str, ...]) -> int | None:
     for match in found:
-        position = _kept(match, text, choices)
-        if position is not None:
+        letter = match["letter"] or match.groupdict().get("small", "")
+        position = _position(letter.upper(), len(choices))
+        if position is not None and not _is_denied(text, match):
             # "The answer is A or B" settles on nothing.
             return _UNDECIDED if _HEDGED.match(text, match.end()) else position
     return None
 
 
-def _kept(match: re.Match[str], text: str, choices: tuple[str, ...]) -> int | None:
-    """The position a statement names; None for another letter, a word ("the answer a child gives") or a denial."""
-    letter, end = match["letter"], match.end()
-    if letter.islower() and text[end : end + 1] not in ("", ".", "\n", ",", ";", "!", ":"):
-        return None
-    return None if _is_denied(text, match.start(), end) else _position(letter.upper(), len(choices))
+def _named_answer(text: str, choices: tuple[str, ...]) -> int | None:
+    """The choice whose words the text calls its answer."""
+    stated, _ = statement(text)
+    label = _LABEL.match(stated)
+    position = _position(label["letter"], len(choices)) if label else None
+    return position if position is not None or not stated else _in_words(stated, choices)
 
 
 def _labelled(text: str, choices: tuple[str, ...]) -> int | None:
-    """The letter that labels a line, when only one does: several are the choices repeated."""
-    found = {_position(m["letter"], len(choices)) for m in _LABEL.finditer(text)} - {None}
-    return found.pop() if len(found) == 1 else None
+    """The letter that labels a line, when only one does, or the first or last line is nothing else."""
+    found = [(m, p) for m in _last_mentions(_LABEL, text) if (p := _position(m["letter"], len(choices))) is not None]
+    if not found:
+        return None
+    if len({position for _, position in found}) == 1:
+        return found[0][1]
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    for line in (lines[0], lines[-1]):
+        match = _LABEL.match(line)
+        position = _position(match["letter"], len(choices)) if match else None
+        # "B", and lines about the others; a line like "A) Lyon" may be the first of a list.
+        if match and position is not None and match.end() == len(line.rstrip()):
+            return position
+    last = _LABEL.match(lines[-1])
+    listed = {position for match, position in found[:-1]}
+    return found[-1][1] if last and len(listed) == len(choices) else None
 
 
 def _in_words(text: str, choices: tuple[str, ...]) -> int | None:
-    """The one choice whose words the text says without denying them."""
-    said = clauses(text)
-    found = [i for i, choice in enumerate(choices) if says(said, choice)]
+    """The one choice whose words the text says without denying them; of several, the one a sentence settles on."""
+    if declines(text):
+        return None
+    found = _choices_said(clauses(text), choices)
+    if len(found) < 2:
+        return found[0] if found else None
+    if len(text) > _SHORT or _ALTERNATIVES.search(text):
+        return None
+    sentences = [clauses(part) for part in _SENTENCES.split(text) if part.strip()]
+    if len(found) == len(choices) and _LABEL.match(text.strip().splitlines()[-1]):
+        # All of them, the last with its letter: the choices repeated.
+        return None
+    parts = [sentences[-1].rpartition(" but ")[2], sentences[-1], sentences[0], sentences[0].partition("|")[0]]
+    settled = (said for part in parts if len(said := _choices_said(part, choices)) == 1)
+    return next(settled, [None])[0]
+
+
+def _choices_said(said: str, choices: tuple[str, ...]) -> list[int]:
+    found = [i for i, choice in enumerate(choices[: len(ascii_uppercase)]) if says(said, choice)]
     # "New York City" also says "New York": the longer choice covers the shorter.
-    found = [i for i in found if not any(j != i and words(choices[i]) in words(choices[j]) for j in found)]
-    return found[0] if len(found) == 1 else None
+    return [i for i in found if not any(j != i and words(choices[i]) in words(choices[j]) for j in found)]
 
 
 def _alone(text: str, choices: tuple[str, ...]) -> int | None:
-    """A capital standing alone, when only one does; "A" and "I" are words too and do not count."""
-    found = {_position(m["letter"], len(choices)) for m in _last_mentions(_ALONE, text) if not _is_denied(text, *m.span())}
-    found.discard(None)
-    return found.pop() if len(found) == 1 else None
+    """The one capital standing alone that is not denied; "A" and "I" are words too and do not count."""
+    if declines(text) or len(text) > _SHORT:
+        return None
+    kept = [m for m in _last_mentions(_ALONE, text) if not _is_denied(text, m)]
+    found = [p for m in kept if (p := _position(m["letter"], len(choices))) is not None]
+    hedged = any(_HEDGED.match(text, m.end()) or _HEDGED_BEFORE.search(text, 0, m.start()) for m in kept)
+    return None if len(set(found)) != 1 else _UNDECIDED if hedged else found[0]
 
 
 def _last_mentions(pattern: re.Pattern[str], text: str) -> deque[re.Match[str]]:
     return deque(pattern.finditer(text), maxlen=_MOST_MENTIONS)
 
 
-def _is_denied(text: str, start: int, end: int) -> bool:
-    before, after = clauses(text[max(0, start - 60) : start]), clauses(text[end : end + 60])
-    return denied(f"{before} x {after} ", len(before) + 1, len(before) + 2)
+def _is_denied(text: str, match: re.Match[str]) -> bool:
+    name = "letter" if match["letter"] else "small"
+    start, end = match.span(name)
+    return bool(_DENIED.match(text, match.end()) or _REFUSED.search(text, max(0, start - 24), start))
 
 
 def _position(letter: str, count: int) -> int | None:
-    index = ascii_uppercase.find(letter)
+    index = ascii_uppercase.find(letter) if len(letter) == 1 else -1
     return index if 0 <= index < count else None
 
 

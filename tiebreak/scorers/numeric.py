@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import ClassVar
 
 from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
-from tiebreak.core.text import answer_text, clauses, denied, last_match
+from tiebreak.core.text import clauses, denied
 from tiebreak.core.trial import Outcome, Output, Score
+from tiebreak.scorers.answers import before_run_on, corrected, readable, shown, statement
+from tiebreak.scorers.numbers import Figure, figures, plain, readings
+from tiebreak.scorers.second import spelled_at_an_end
 
-_NUMBER = r"[-+\u2212]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3})?(?:/\d+)?|[-+\u2212]?\.\d+"
-_ANY = re.compile(rf"(?<![\w.])(?:{_NUMBER})(?![\w])")
-_FREE = re.compile(rf"{_ANY.pattern}(?!-[A-Za-z])")
-"""Not the 4 of "two 4-week months"."""
-_STATED = re.compile(rf"(?:####|\\boxed\{{|\banswer(?: is|:|\s*=)?)[\s:*_$]*(?P<number>{_NUMBER})", re.IGNORECASE)
-_LOOKED_AT = 20
+_LOOKED_AT = 400
+"""Numbers of a text that are looked at, the last ones."""
 _NEAR = 60
+_BOLD = re.compile(r"(?<!\*)\*\*(?!\s)([^*\n]{1,120})\*\*")
+_LABEL = re.compile(
+    r"^[ \t>]{0,8}(?:[-*•][ \t]{1,3})?(?:\*\*)?(?:\(?\d{1,3}[.)](?=[ \t*]{1,4}[^\s*])|(?:Step|Part|Day|Week|Case|Stage)[ \t]{1,3}\d{1,3}\b[.:)]?)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_HEADING = re.compile(r"^\W{0,4}(?:step|part|stage|case|note|explanation|check|verification|given|note)\b", re.IGNORECASE)
+_AFTERWORD = re.compile(
+    r"(?:\n|(?<=[.!?*])[ \t]{1,3})[\s*_#>-]{0,8}(?:check|explanation|verification|verify|to verify|to check|proof|note|reasoning|breakdown|let me know|feel free|here['’]?s (?:how|why)"
+    r"|for (?:context|reference|comparison)|over a)\b",
+    re.IGNORECASE,
+)
+_ASIDE = re.compile(r"\([^()\n]{1,200}\)")
+_CONTRAST = re.compile(
+    r"[,;]?\s{1,2}(?:while|whereas|unlike|compared (?:to|with)|as opposed to|instead of|rather than|since|because|as of|after|on a|up from|down from|which has|ahead of)\b",
+    re.IGNORECASE,
+)
+_UNDECIDED = re.compile(
+    r"[ \t]{0,3}(?:\b(?:or|to)\b|[–—]|-(?=\d))[ \t]{0,3}(?:more\b|less\b|so\b|[-+$€£]{0,2}\d|(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve)\b)",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(r"\bbetween[ \t]{1,3}[-+$€£]{0,2}$", re.IGNORECASE)
+_DECADE = re.compile(r"\b\d{3}0s\b")
 
 
 class Numeric:
-    """Right when the last number stated equals the target to five significant digits."""
+    """Right when the number the answer states equals the target to five significant digits."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
@@ -30,36 +52,98 @@ class Numeric:
         because = f"expected {sample.target!r}"
         if output.outcome is Outcome.CUT_OFF:
             return Score.of(False, answer=None, because=f"cut off by the length limit; {because}")
-        found = stated_number(answer_text(output.text))
-        if found is None:
-            return Score.of(False, answer=None, because=f"no number found; {because}")
-        value = to_number(found)
-        right = any(same_number(value, to_number(target)) for target in sample.targets)
-        return Score.of(right, answer=found, because=because)
+        text = readable(output.text)
+        number = stated_number(text)
+        wanted = [value for target in sample.targets for value in readings(target)]
+        second = spelled_at_an_end(text, sample.targets)
+        if number is None:
+            return Score.of(False, answer=shown(text), because=f"no number found; {because}", second=second)
+        right = any(_is_one_of(value, wanted) for value in readings(number))
+        return Score.of(right, answer=number, because=because, second=second)
+
+
+def _is_one_of(value: float | None, wanted: Sequence[float]) -> bool:
+    return any(same_number(value, other) for other in wanted)
 
 
 def stated_number(text: str) -> str | None:
-    """The last number called the answer; else the last number of all."""
-    stated = last_match(_STATED, text)
-    if stated is not None:
-        return stated["number"]
-    found = list(_FREE.finditer(text)) or list(_ANY.finditer(text))
-    # "It is 12, not 13": a number that is denied is not the one stated. Beyond a few, all are taken as said.
-    for match in reversed(found[-_LOOKED_AT:]):
-        before = clauses(text[max(0, match.start() - _NEAR) : match.start()])
-        if not denied(f"{before} x", len(before) + 1, len(before) + 2):
-            return match[0]
-    return found[-1][0] if found else None
+    """The number called the answer; else the one in bold; else the last that is neither aside nor denied."""
+    text = before_run_on(text)
+    stated, _ = statement(text)
+    for part, read in ((stated, _in_statement), (text, _in_bold), (text, _in_text)):
+        found = read(part) if part else None
+        if found is not None:
+            return found or None
+    return None
 
 
-def to_number(text: str) -> float | None:
-    """The value of a number as people write it, or None."""
-    plain = text.strip().translate({ord(","): None, ord("$"): None, ord("%"): None, 0x2212: "-"}).rstrip(".")
-    top, slash, bottom = plain.partition("/")
-    try:
-        return float(top) / float(bottom) if slash else float(top)
-    except (ValueError, ZeroDivisionError, OverflowError):
+def _in_statement(stated: str) -> str | None:
+    """The result of a calculation, else the first number; nothing when the statement names several."""
+    said = plain(stated)
+    found = [figure for figure in figures(said) if not _is_denied(said, figure)]
+    if not found:
         return None
+    chosen = _after_equals(said, found) or found[0]
+    return "" if _undecided(said, chosen) else chosen.text
+
+
+def _after_equals(said: str, found: list[Figure]) -> Figure | None:
+    equals = said.rfind("=")
+    return next((figure for figure in found if figure.start > equals), None) if equals >= 0 else None
+
+
+def _in_bold(text: str) -> str | None:
+    """The number of the last bold words that have one; headings in bold state none."""
+    if "**" not in text:
+        return None
+    parts = [part for part in _BOLD.findall(text)[-_LOOKED_AT:] if not _HEADING.match(part)]
+    return next((found for part in reversed(parts) if (found := _in_statement(part.rstrip(":.")))), None)
+
+
+def _in_text(text: str) -> str | None:
+    """The last number that is said, and neither denied, nor an aside, nor the number of a step."""
+    said = _LABEL.sub(" ", plain(text))
+    cut = _AFTERWORD.search(said)
+    if cut and figures(said[: cut.start()]):
+        said = said[: cut.start()]
+    said = corrected(said)
+    bare = _ASIDE.sub(" ", said)
+    if figures(bare):
+        said = bare
+    found = [figure for figure in _kept(said) if not _is_denied(said, figure)]
+    if not found:
+        return None
+    chosen = found[-1]
+    undecided = next((figure for figure in found[-3:] if _undecided(said, figure)), None)
+    if undecided is not None and len(found) <= 2:
+        return ""
+    return chosen.text
+
+
+def _kept(said: str) -> list[Figure]:
+    """The numbers but for those of a comparison in the last sentence, where others are left."""
+    found = figures(said)[-_LOOKED_AT:]
+    if len(found) < 2:
+        return found
+    sentence = max(said.rfind(". ", 0, found[-1].start), said.rfind("\n", 0, found[-1].start))
+    cut = _CONTRAST.search(said, max(sentence, 0))
+    kept = [figure for figure in found if cut is None or figure.end <= cut.start()]
+    found = kept if kept and kept[-1].start > sentence else found
+    # "77 in total: 72 and 5": what follows the colon is how it came about.
+    colon = said.find(": ", max(sentence, 0))
+    left = [figure for figure in found if sentence < figure.start < colon]
+    return left if left and sum(figure.start > colon for figure in found) > 1 else found
+
+
+def _undecided(said: str, figure: Figure) -> bool:
+    """ "18 or 20", "15–20", "between 15 and 20"."""
+    near = said[max(0, figure.start - 20) : figure.start]
+    return bool(_UNDECIDED.match(said, figure.end) or _BETWEEN.search(near))
+
+
+def _is_denied(said: str, figure: Figure) -> bool:
+    before = clauses(said[max(0, figure.start - _NEAR) : figure.start])
+    return denied(f"{before} x", len(before) + 1, len(before) + 2)
 
 
 def same_number(a: float | None, b: float | None) -> bool:

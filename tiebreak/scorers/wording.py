@@ -1,0 +1,214 @@
+"""Whether a text says an accepted answer in free words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from tiebreak.scorers.answers import without_latex
+from tiebreak.scorers.denial import stands
+from tiebreak.scorers.words import INITIAL, MARKS, Passage, normal, normal_words, raw_tokens, squeezed
+
+_STOP = frozenset(
+    ("a an the of in on at to for by and or with from as is are was were be been it its this that these those").split()
+    + ("his her their he she they i you we s do does did has have had th st nd rd").split()
+    + [""]
+)
+_TITLES = frozenset(
+    ("mr mrs ms dr prof professor president sir lady lord king queen prince princess saint st pope emperor general captain").split()
+    + ("colonel senator governor minister judge justice chief actor actress singer author writer director artist scientist").split()
+)
+_MONTHS = frozenset(map(normal, "January February March April May June July August September October November December".split()))
+_POLAR = {"yes": True, "true": True, "no": False, "false": False, "correct": True, "incorrec": False}
+_NO_MORE = frozenset("idea doubt comment opinion answer other one question longer".split(" "))
+""" "No idea" is no "no"."""
+_NEGATIONS = frozenset("not isnt wasnt never".split(" "))
+_POLAR_WORDS = 4000
+"""Words in which a yes or no is looked for."""
+_UNSPACED = re.compile("[\u3040-\u9fff\u0e00-\u0eff]")
+"""Scripts that put no spaces between words."""
+_MAYBE_GLUED = re.compile("[a-z][A-Z0-9]|[0-9][A-Z]|[12][0-9]{4}|[\u3040-\u9fff]")
+_GLUED = re.compile(
+    "(?<=[\u3040-\u9fff])(?=[!-~])|(?<=[!-~])(?=[\u3040-\u9fff])|(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Z][a-z])"
+    r"|(?<=\b[12]\d{3})(?=[1-9]{1,2}(?:[.,;\s)]|$))"
+)
+"""Where words and figures run together in answers with citations: "in19971", "theImperial system"."""
+_REACH = 14
+"""Words between two words of one mention, at most."""
+_LONG = 8
+"""Letters by which words are known when they are run together."""
+_LONGEST_QUESTION = 1000
+"""Characters of a question whose words are left out; a longer one has examples in it."""
+
+
+class Alias:
+    """One accepted answer: the words it is known by."""
+
+    __slots__ = ("capitals", "content", "initials", "is_joint", "is_name", "is_ordered", "is_phrase", "numbers")
+    __slots__ += ("shortened", "squeezed", "text", "words", "year")
+
+    def __init__(self, text: str, question: frozenset[str]) -> None:
+        raw = [token for token in raw_tokens(without_latex(text)) if token not in MARKS]
+        self.text = text.strip()
+        self.words = tuple(word for word in normal_words(raw) if word)
+        telling = [word for word in dict.fromkeys(self.words) if word not in _STOP]
+        # What the question says already tells nothing, unless it is all there is to say.
+        new = [word for word in telling if word not in question]
+        self.content = tuple(new or telling or self.words)
+        self.numbers = frozenset(word for word in self.content if word[0].isdigit())
+        self.squeezed = squeezed(text) if len(self.words) > 1 else ""
+        self._as_name([token for token in raw if normal(token) not in _STOP])
+        self._as_date()
+        self.is_phrase = len(self.words) > 2 and not self.is_name and not self.numbers
+        self.is_joint = " and " in text or " & " in text
+        # The question's own words, sorted or chosen from: their order is the answer.
+        self.is_ordered = len(telling) > 1 and not new
+
+    def _as_name(self, names: Sequence[str]) -> None:
+        self.is_name = bool(names) and all(token[0].isupper() for token in names)
+        self.initials = "".join(token[0] for token in names) if self.is_name and len(names) > 1 else ""
+        self.capitals = frozenset(letter.lower() for letter in self.text if letter.isupper())
+        self.shortened = self.is_name and INITIAL.search(self.text) is not None
+
+    def _as_date(self) -> None:
+        longest = max(self.numbers, key=len, default="")
+        self.year = longest if len(longest) > 2 and not _MONTHS.isdisjoint(self.words) else ""
+
+
+class Accepted:
+    """The accepted answers of a sample."""
+
+    __slots__ = ("aliases", "asked", "words")
+
+    def __init__(self, question: str, targets: Sequence[str]) -> None:
+        asked = question if len(question) <= _LONGEST_QUESTION else ""
+        self.asked = frozenset(normal_words(raw_tokens(asked))) - MARKS
+        self.aliases = tuple(Alias(target, self.asked) for target in targets)
+        self.words = frozenset(word for alias in self.aliases for word in alias.words) - _STOP
+
+
+@lru_cache(maxsize=4096)
+def accepted_of(question: str, targets: tuple[str, ...]) -> Accepted:
+    """The accepted answers; several contestants get the same question."""
+    return Accepted(question, targets)
+
+
+def says(text: str, accepted: Accepted) -> bool:
+    """Whether the text says one of the accepted answers."""
+    passage = Passage(text)
+    if _says_any(passage, text, accepted):
+        return True
+    apart = _GLUED.sub(" ", text) if _MAYBE_GLUED.search(text) else text
+    if apart != text and _says_any(Passage(apart), text, accepted):
+        return True
+    together = squeezed(text)
+    return any(
+        alias.squeezed in together
+        for alias in accepted.aliases
+        if len(alias.squeezed) >= _LONG and not passage.present.issuperset(alias.content)
+    )
+
+
+def _says_any(passage: Passage, text: str, accepted: Accepted) -> bool:
+    return any(
+        (_says(passage, alias, accepted) if alias.content else _has_same_signs(text, alias))
+        or (alias.text in text and _UNSPACED.search(alias.text) is not None)
+        for alias in accepted.aliases
+    )
+
+
+def _has_same_signs(text: str, alias: Alias) -> bool:
+    """Brackets and the like have no words: they are compared as they are, but for white space and mark-up."""
+    signs = "".join(alias.text.split())
+    return bool(signs) and "".join(text.split()).strip("*_`\"'.$\\").endswith(signs)
+
+
+def _says(passage: Passage, alias: Alias, accepted: Accepted) -> bool:
+    """At least half of the telling words are said together, all of its numbers, and nothing in place of the rest."""
+    content = alias.content
+    found = [word for word in content if word in passage.present]
+    if len(found) < len(content) and alias.initials and alias.initials in passage.raw:
+        return _stands_somewhere(passage, normal(alias.initials), accepted)
+    if alias.year and alias.year in passage.present and passage.present.isdisjoint(_MONTHS):
+        return _stands_somewhere(passage, alias.year, accepted)
+    enough = 2 * len(found) > len(content) if alias.is_joint else 2 * len(found) >= len(content)
+    if not enough or not _numbers_agree(passage, alias):
+        return False
+    if len(content) == 1 and content[0] in _POLAR:
+        return _says_polar(passage, _POLAR[content[0]])
+    if alias.is_ordered or (alias.is_phrase and passage.present == set(alias.words)):
+        return _in_order(passage, alias)
+    return _is_mentioned(passage, alias, found, accepted)
+
+
+def _is_mentioned(passage: Passage, alias: Alias, found: Sequence[str], accepted: Accepted) -> bool:
+    rarest = min(found, key=lambda word: len(passage.where(word)))
+    doubtful = 2 * len(found) <= len(alias.content) or alias.shortened
+    return any(
+        not (doubtful and _is_replaced(passage, alias, accepted, place))
+        and stands(passage, *span, accepted=accepted.words, asked=accepted.asked)
+        for place in passage.where(rarest)
+        if (span := _span(passage, found, place))
+    )
+
+
+def _stands_somewhere(passage: Passage, word: str, accepted: Accepted) -> bool:
+    return any(
+        stands(passage, place, place + 1, accepted=accepted.words, asked=accepted.asked) for place in passage.where(word)
+    )
+
+
+def _numbers_agree(passage: Passage, alias: Alias) -> bool:
+    """All numbers are said, and of a date its month too, where the text names any."""
+    if not alias.numbers <= passage.present:
+        return False
+    months = _MONTHS.intersection(alias.content) if alias.year else frozenset()
+    return not months or not months.isdisjoint(passage.present) or passage.present.isdisjoint(_MONTHS)
+
+
+def _in_order(passage: Passage, alias: Alias) -> bool:
+    """Whether the words stand in the order of the accepted answer; the numbers of a list do not come between."""
+    said = f" {' '.join(word for word in passage.words if word not in MARKS and not word.isdecimal())} "
+    return f" {' '.join(alias.words)} " in said
+
+
+def _span(passage: Passage, found: Sequence[str], place: int) -> tuple[int, int] | None:
+    """First and last place of the mention around a place; None when its words are not together."""
+    start, end = place, place + 1
+    for word in found:
+        near = min(passage.where(word), key=lambda other: abs(other - place))
+        if abs(near - place) > _REACH + len(found):
+            return None
+        start, end = min(start, near), max(end, near + 1)
+    return start, end
+
+
+def _is_replaced(passage: Passage, alias: Alias, accepted: Accepted, place: int) -> bool:
+    """Whether another word stands where the missing one should: a sperm whale is no blue whale, nor Ian Fleming Alexander."""
+    order = alias.words.index(passage.words[place])
+    before = alias.shortened or (order > 0 and alias.words[order - 1] not in _STOP)
+    beside = place - 1 if before else place + 1
+    if not 0 <= beside < len(passage.words):
+        return False
+    raw, word = passage.raw[beside], passage.words[beside]
+    if raw in MARKS or word in _STOP or word in accepted.words or word in accepted.asked or raw.lower() in _TITLES:
+        return False
+    if alias.is_name:
+        # "Abe" may be short for Abraham.
+        return raw[0].isupper() and word[0] not in alias.capitals
+    return before or len(passage.words) <= len(alias.words) + 1
+
+
+def _says_polar(passage: Passage, side: bool) -> bool:
+    """Yes or no, true or false: what the text opens with, else the last of them it says."""
+    words = [*passage.words[:_POLAR_WORDS], ""]
+    spoken = [(i, _POLAR[one]) for i, (one, other) in enumerate(pairwise(words)) if one in _POLAR and other not in _NO_MORE]
+    if not spoken:
+        return False
+    place, first = spoken[0]
+    if place <= 1:
+        return first == side and words[0] not in _NEGATIONS
+    place, last = spoken[-1]
+    return (last == side) == _NEGATIONS.isdisjoint(words[max(0, place - 3) : place])
