@@ -54,13 +54,15 @@ def test_every_gold_answer_of_gsm8k_is_right(gsm8k, scorer):
 
 
 def test_gsm8k_is_put_as_the_reference_puts_it(gsm8k):
-    """Five shots, the first of train; the question last; its stops."""
+    """Five shots, the first of train; the question last; its stops are for its own scorers and not sent."""
     prompt = gsm8k[0].prompt
     assert prompt.startswith("Question: Natalia sold clips to 48 of her friends in April")
     assert prompt.count("Question: ") == 6
     assert prompt.endswith("at the farmers' market?\nAnswer:")
     assert "#### 72\n\nQuestion: Weng" in prompt
-    assert gsm8k[0].stop == ("Question:", "</s>", "<|im_end|>")
+    assert gsm8k[0].stop == ()
+    assert gsm8k[0].metadata["reference_stops"] == ("Question:", "</s>", "<|im_end|>")
+    assert gsm8k[0].scorers == ("numeric", "gsm8k:flexible", "gsm8k:strict")
     assert public("gsm8k", shots=0)[0].prompt.startswith("Question: Janet")
     assert public("gsm8k", shots=0).digest != gsm8k.digest
 
@@ -128,6 +130,52 @@ def test_the_tasks_of_bbh_have_their_answers():
     worked = public("bbh:navigate")
     assert worked[0].prompt.count("\nA: Let's think step by step.") == 4
     assert total(worked, "bbh", lambda sample: f"So the answer is {sample.target}.") == 250
+
+
+CHAT_FORMS = (
+    "Let us see. So the answer is {}.",
+    "Let's think step by step.\n\nFirst, we look at what is given.\n\nThen we conclude.\n\nSo the answer is {}.",
+    "**Step 1.** We look.\n\n**Step 2.** We conclude.\n\n**{}**",
+    "Thinking it over.\n\n$$\\boxed{{{}}}$$",
+    "## Reasoning\n\nWe look, and look again.\n\n## Answer\n\n**{}**",
+)
+
+
+@pytest.mark.parametrize("form", CHAT_FORMS)
+def test_a_model_that_is_always_right_scores_full_marks_in_bbh_however_it_puts_it(form):
+    """Paragraphs and bold are how chat models answer; the reference's own figure stands beside, and knows one form."""
+    bbh = public("bbh")
+    scorers = {name: make_scorer(name) for name in bbh.scorers}
+
+    async def judged():
+        right = wrong = reference = 0.0
+        for position in range(0, len(bbh), 7):
+            sample = bbh[position]
+            gold = f"({letter(sample)})" if sample.choices else sample.target
+            assert sample.stop == ()
+            said = Output(text=form.format(gold))
+            right += 1 - (await scorers[sample.scorers[0]].score(sample, said, None)).value
+            reference += (await scorers["bbh"].score(sample, said, None)).value
+            other = Output(text=form.format(another(sample)))
+            wrong += (await scorers[sample.scorers[0]].score(sample, other, None)).value
+        return right, wrong, reference
+
+    missed, undeserved, reference = asyncio.run(judged())
+    assert (missed, undeserved) == (0, 0)
+    assert reference == (len(range(0, len(bbh), 7)) if form is CHAT_FORMS[0] else 0)
+
+
+def another(sample):
+    """An answer that is not the right one, of the same kind."""
+    if sample.choices:
+        return f"({ascii_uppercase[(sample.choices.index(sample.target) + 1) % len(sample.choices)]})"
+    opposite = {"yes": "no", "no": "yes", "true": "False", "false": "True", "valid": "invalid", "invalid": "valid"}
+    words = sample.target.split()
+    if len(words) == 1 and sample.target.lower() in opposite:
+        return opposite[sample.target.lower()]
+    if sample.target.lstrip("-").isdecimal():
+        return str(int(sample.target) + 1)
+    return " ".join([*words, "]"] if set(sample.target) <= set("()[]{}<> ") else reversed(words))
 
 
 def test_hellaswag_is_read_from_its_text_form():

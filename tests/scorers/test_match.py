@@ -27,7 +27,6 @@ from tiebreak.core.trial import Outcome
         ("Paris is wrong", False),
         ("Comparison", False),
         ("Parisian", False),
-        ("In Paris they say London", False),
         # the last stated answer wins, on one line too
         ("The answer is London. No, the answer is Paris.", True),
         ("The answer is Paris. No, the answer is London.", False),
@@ -36,7 +35,7 @@ from tiebreak.core.trial import Outcome
     ],
 )
 def test_the_last_answer_stated_is_compared(judge, text, right):
-    """Alone, or as the start or end of what is said, and undenied."""
+    """Said, undenied, and not taken back."""
     assert judge("match", text).value == float(right)
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from tiebreak.core.trial import Outcome
-from tiebreak.scorers.numeric import same_number, stated_number, to_number
+from tiebreak.scorers.numbers import to_number
+from tiebreak.scorers.numeric import same_number, stated_number
 
 
 @pytest.mark.parametrize(
@@ -15,7 +16,7 @@ from tiebreak.scorers.numeric import same_number, stated_number, to_number
         ("#### 1,234", "1,234"),
         ("\\boxed{7}", "7"),
         ("answer = -3", "-3"),
-        ("answer is \u22123", "\u22123"),
+        ("answer is \u22123", "-3"),
         ("It costs $1,234.50 in all", "$1,234.50"),
         ("3 and 4 make 7", "7"),
         ("The answer is 5, as I had 3 and 2", "5"),

@@ -4,7 +4,8 @@ examples quoted from the prompt, "incorrect" read as "correct", units, separator
 import pytest
 
 from tiebreak.scorers.choice import chosen
-from tiebreak.scorers.numeric import same_number, stated_number, to_number
+from tiebreak.scorers.numbers import to_number
+from tiebreak.scorers.numeric import same_number, stated_number
 
 CITIES = ("Paris", "London", "Rome", "New York")
 
@@ -101,7 +102,7 @@ NUMBERS = {
     "7!": "7",
     "(7)": "7",
     "~7": "7",
-    "7km": None,
+    "7km": "7",
     "nothing": None,
     "": None,
     "abc123": None,

@@ -1,6 +1,9 @@
 """The plain scorers, the reference rules and the libraries' measures."""
 
+import asyncio
 import json
+import re
+import time
 
 import pytest
 from hypothesis import given
@@ -45,6 +48,7 @@ from tiebreak.scorers.reference import cleaned, extracted
         ("gsm8k:strict", "so 18", ("18",), 0),
         ("gsm8k:flexible", "so $1,018.", ("1018",), 1),
         ("gsm8k:cot", "The answer is 18.", ("18",), 1),
+        ("gsm8k:flexible", "1," * 100_000, ("2",), 0),
     ],
 )
 def test_plain_rules(judge, scorer, text, targets, value):
@@ -71,6 +75,50 @@ def test_reference_extraction_takes_what_the_reference_takes(text, rule, found):
 def test_reference_cleaning_removes_in_the_references_order():
     assert cleaned("reasoning #### $1,234.") == "1234"
     assert cleaned("18.00") != cleaned("18")
+
+
+@given(st.text(st.sampled_from("#, $.1a\n")) | st.lists(st.sampled_from(["#### ", "1", ",", "$", ".", "\n", "#"])).map("".join))
+def test_reference_cleaning_is_what_the_references_patterns_do(text):
+    """The reference removes by regular expressions, one of which takes quadratic time; the outcome is the same."""
+    expected = text
+    for pattern in (r",", r"\$", r"(?s).*#### ", r"\.$"):
+        expected = re.sub(pattern, "", expected)
+    assert cleaned(text) == expected.lower()
+
+
+def test_a_reference_reads_up_to_where_it_has_the_model_stop():
+    """Chat models are not told to stop there; their answers still score as the reference would have them."""
+    stops = {"reference_stops": ("Q:", "\n\n")}
+    asked = Sample(id="s", messages=(user("?"),), targets=("(B)",), metadata=stops)
+
+    def value(text):
+        return asyncio.run(make_scorer("bbh").score(asked, Output(text=text), None)).value
+
+    assert value("So the answer is (B).") == 1
+    assert value("Let us see.\n\nSo the answer is (B).") == 0
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*$", "(a|ab)*c", "a*a*a*b", "(x+x+)+y", "((a?){30})a{30}$", r"(\w+\s?)+!"])
+def test_no_pattern_from_data_holds_up_a_run(judge, pattern):
+    """A pattern that would take for ever gives up, and then the trial has no score."""
+    started = time.process_time()
+    try:
+        judge("regex", "a" * 30_000 + "?", targets=(pattern,))
+    except ScorerError as error:
+        assert "takes more than" in str(error)
+    assert time.process_time() - started < 1.5
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        (r"answer.*is.*?(\d+)", "the answer is 12" + " x" * 9000, "12"),
+        (r"(?:\d{1,3},)+\d{3}", "in all 1,234,567 of them", "1,234,567"),
+        (r"(\w+\s?)+!", "all is well!", "well"),
+    ],
+)
+def test_a_pattern_that_needs_care_finds_what_python_finds(judge, pattern, text, found):
+    assert judge(f"regex:{pattern}", text, targets=(found,)).value == 1
 
 
 @pytest.mark.parametrize(
@@ -137,7 +185,8 @@ async def test_any_function_is_a_scorer():
 @given(st.integers(-(10**12), 10**12))
 def test_every_whole_number_is_found_as_it_is_usually_written(number):
     """With and without separators, after the marks models use."""
-    from tiebreak.scorers.numeric import same_number, stated_number, to_number
+    from tiebreak.scorers.numbers import to_number
+    from tiebreak.scorers.numeric import same_number, stated_number
 
     for text in (
         f"{number}",

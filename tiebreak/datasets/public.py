@@ -38,8 +38,11 @@ _PREAMBLE = 6
 _BY_LENGTH = ("likelihood:norm", "likelihood")
 _ENDS = ("</s>", "<|im_end|>")
 _BBH_STOPS = ("</s>", "Q:", "\n\n")
+"""Where a reference has a model stop that goes on with a text. Chat models are not told to stop there: they answer in
+paragraphs, and may repeat the question. The reference's own scorers read the answer up to that place."""
 _OPTION = re.compile(r"^(\([A-Z]\)) (.*)$", re.MULTILINE)
 """An option that a question of BBH lists, with its letter in brackets."""
+_WHOLE = re.compile(r"-?\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,15 +171,15 @@ def gsm8k(variant: str = "", source: Source = _USUAL) -> IndexedFile:
     files = _files(_Home(repo="openai/gsm8k", config="main", shots="train"), source)
     if variant == "cot":
         shots, count = _worked_examples(files, source, "cot-prompt.txt", usual=8)
-        put, scorers, stop = "Q: {}\nA:", ("gsm8k:cot", "gsm8k:flexible", "numeric"), ("Q:", *_ENDS)
+        put, scorers, stops = "Q: {}\nA:", ("numeric", "gsm8k:cot", "gsm8k:flexible"), ("Q:", *_ENDS)
         about = "the same with reasoning"
-        form = f"lm-eval gsm8k_cot 3.0, {count}-shot, strict-match ranks, flexible-extract beside it"
+        form = f"as in lm-eval gsm8k_cot 3.0, {count}-shot; the number stated ranks, strict-match and flexible-extract beside it"
     else:
         shots = _shots(files, source, 5, lambda row: f"Question: {row['question']}\nAnswer: {row['answer']}", where="train.jsonl")
         count = 5 if source.shots is None else source.shots
-        put, scorers, stop = "Question: {}\nAnswer:", ("gsm8k:flexible", "gsm8k:strict", "numeric"), ("Question:", *_ENDS)
+        put, scorers, stops = "Question: {}\nAnswer:", ("numeric", "gsm8k:flexible", "gsm8k:strict"), ("Question:", *_ENDS)
         about = "grade-school arithmetic in words"
-        form = f"lm-eval gsm8k 3.0, {count}-shot (the first of train), flexible-extract ranks, strict-match beside it"
+        form = f"as in lm-eval gsm8k 3.0, {count}-shot; the number stated ranks, flexible-extract and strict-match beside it"
 
     def read(row: Row, number: int) -> Sample:
         question, answer = str(_field(row, "question")), str(_field(row, "answer"))
@@ -185,7 +188,7 @@ def gsm8k(variant: str = "", source: Source = _USUAL) -> IndexedFile:
             messages=(user(shots + put.format(question)),),
             targets=(_after_hashes(answer),),
             scorers=scorers,
-            stop=stop,
+            metadata={"reference_stops": stops},
             fixed=True,
         )
 
@@ -529,8 +532,7 @@ def _truthful_generation(variant: str, source: Source) -> IndexedFile:
             targets=(str(_field(row, "Best Answer", "best_answer")),),
             category=str(row.get("Category", row.get("category", ""))),
             scorers=("truthful:bleu_acc", "truthful:rouge1_acc", "truthful:rougeLsum_acc"),
-            metadata={"true": (*true, "I have no comment."), "false": false},
-            stop=("\n\n",) if preamble else (),
+            metadata={"true": (*true, "I have no comment."), "false": false, "reference_stops": ("\n\n",) if preamble else ()},
             fixed=True,
         )
 
@@ -628,21 +630,23 @@ def _bbh_task(path: Path, source: Source) -> IndexedFile:
         asked, _, listed = question.partition("Options:")
         options = {found[1]: found[2] for found in _OPTION.finditer(listed)}
         prompt = f"{shots}Q: {question}\nA: Let's think step by step.\n" if shots else question
-        scorers = ("bbh", "match") if shots else ("match",)
-        lettered = bool(options) and not shots and target in options
+        lettered = target in options
+        choices = _distinct(tuple(options.values())) if lettered else ()
+        ranks = "choice" if lettered else "numeric" if _WHOLE.fullmatch(target) else "match"
         return Sample(
             id=f"{task}/{number}",
-            messages=(user(asked.strip() if lettered else prompt),),
-            choices=_distinct(tuple(options.values())) if lettered else (),
-            targets=(options[target] if lettered else target,),
-            scorers=("choice",) if lettered else scorers,
+            messages=(user(asked.strip() if lettered and not shots else prompt),),
+            choices=choices,
+            targets=(choices[list(options).index(target)] if lettered else target,),
+            scorers=(ranks, "bbh") if shots else (ranks,),
             category=task,
-            stop=_BBH_STOPS if shots else (),
+            metadata={"reference_stops": _BBH_STOPS} if shots else {},
             fixed=bool(shots),
         )
 
     count = shots.count("\nA: ") if shots else 0
-    form = f"lm-eval bbh_cot_fewshot 4.0, {count}-shot" if shots else f"zero-shot; with options {_LETTER_FORM}"
+    worked = f"as in lm-eval bbh_cot_fewshot 4.0, {count}-shot; the answer stated ranks, exact match beside it"
+    form = worked if shots else f"zero-shot; with options {_LETTER_FORM}"
     one = _Files(asked=[path])
     return _dataset(f"bbh:{task}", one, read, about="hard tasks", form=form, public_since=2022, shots=shots, below="examples")
 

@@ -6,6 +6,8 @@ Every pattern here has bounded repeats, and a text is read at its two ends only,
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from tiebreak.core.text import answer_text, last_match
 
@@ -22,8 +24,8 @@ _MARKER = re.compile(
     r"[*_`\"'“”\s:=>#]{0,12}(?:[-–—]\s{1,2})?[*_`\"'“”]{0,4}"
 )
 _OTHER_LANGUAGES = re.compile(
-    r"(?:\b(?:r[ée]ponse(?: (?:correcte|finale))?|antwort|respuesta(?: (?:correcta|final))?|risposta(?: corretta)?|resposta|ответ)\b"
-    r"(?: (?:est|ist|es|è|é|lautet))?|答案|答え|正解)[ \t]{0,4}(?:(?:是|为|は|:|:|=|：)|(?=[ \t(]))[*_\s(\"']{0,8}",  # noqa: RUF001
+    r"(?:\b(?:r[ée]ponse(?: (?:correcte|finale))?|antwort|respuesta(?: (?:correcta|final))?|risposta(?: corretta)?|resposta)\b"
+    r"(?: (?:est|ist|es|è|é|lautet))?|\bответ\b|答案|答え|正解)[ \t]{0,4}(?:[是为は:：=]|(?=[ \t(]))[*_\s(\"']{0,8}",
     re.IGNORECASE,
 )
 _HASHES = re.compile(r"#### ?(?=\S)")
@@ -53,9 +55,11 @@ _SENTENCE_END = re.compile(r"[.!?](?=[\s*_\"'”)]|$)|\n")
 _DECLINED = re.compile(
     r"\b(?:(?:do not|don['’]?t|did not|didn['’]?t) (?:\w+ )?know|(?:not|isn['’]?t|aren['’]?t) (?:\w+ )?(?:sure|certain)|no idea"
     r"|(?:cannot|can['’]?t|can not|unable to|not able to|won['’]?t|could not|couldn['’]?t)"
-    r" (?:\w+ )?(?:answer|determine|help|provide|say|choose|tell|assist|solve|recall|confirm|comply|discuss|be determined|find|decide|give)"
+    r" (?:\w+ )?(?:answer|determine|help|provide|say|choose|tell|assist|solve|recall|confirm|comply|discuss|find|decide|give"
+    r"|be determined)"
     r"|(?:do not|don['’]?t) have (?:\w+ )?(?:access|enough|information|an answer)|not enough information|insufficient information"
-    r"|(?:as|i am|i['’]?m) an? (?:ai|language model)|^\W{0,8}(?:unknown|n/?a|idk|no answer|no comment|not available|not known)\b)",
+    r"|(?:as|i am|i['’]?m) an? (?:ai|language model)"
+    r"|^\W{0,8}(?:unknown|n/?a|idk|no answer|no comment|not available|not known)\b)",
     re.IGNORECASE,
 )
 _CUES = ("n't", "n’t", "not", "no ", "unable", "as an", "am an", "’m an", "'m an", "unknown", "n/a", "idk", "na")
@@ -64,7 +68,8 @@ _OPENING = 400
 """Characters in which a text that declines says so."""
 _STILL_ANSWERED = re.compile(
     r"\b(?:but|however|though|still)\b[^.\n]{0,60}\b(?:is|it['’]s|was|say|guess|believe|think|be)\b"
-    r"|\b(?:i (?:think|believe|guess|suspect|would (?:say|guess|go))|i['’]d (?:say|guess|go)|best guess|maybe|perhaps|probably|most likely)\b",
+    r"|\b(?:i (?:think|believe|guess|suspect|would (?:say|guess|go))|i['’]d (?:say|guess|go)"
+    r"|best guess|maybe|perhaps|probably|most likely)\b",
     re.IGNORECASE,
 )
 _LATEX_WORD = re.compile(
@@ -82,16 +87,15 @@ def readable(text: str) -> str:
     return said
 
 
-def statement(text: str) -> tuple[str, str]:
-    """What the text calls its answer, the last time it does: the first sentence of that, and what follows. Empty if nothing."""
+def statement(text: str) -> str:
+    """What the text calls its answer, the last time it does, up to the end of that sentence; empty if nothing."""
     start = _statement_start(text)
     if start < 0:
-        return "", ""
+        return ""
     if start == _last_box(text):
-        return boxed(text) or "", ""
+        return boxed(text) or ""
     rest = text[start:].lstrip("*_`\"'“” \t\n:")
-    end = sentence_end(rest)
-    return rest[:end].strip(" \t*_`\"'“”"), rest[end:]
+    return rest[: sentence_end(rest)].strip(" \t*_`\"'“”")
 
 
 def _statement_start(text: str) -> int:
@@ -150,6 +154,13 @@ def sentence_end(text: str) -> int:
     return len(text)
 
 
+def before_stops(text: str, metadata: Mapping[str, Any]) -> str:
+    """The text as a reference would have it, which has the model stop there; chat models are not told to."""
+    said = text.lstrip()
+    ends = [place for stop in metadata.get("reference_stops", ()) if (place := said.find(stop)) >= 0]
+    return said[: min(ends)] if ends else text
+
+
 def corrected(text: str) -> str:
     """The text after its last change of mind, where that states something; else the whole text."""
     lowered = text.lower()
@@ -168,7 +179,7 @@ def before_run_on(text: str) -> str:
 
 
 def without_latex(text: str) -> str:
-    """The text with LaTeX's wrappers gone: `$\\text{CO}_2$` is CO2."""
+    r"""The text with LaTeX's wrappers gone: `$\text{CO}_2$` is CO2."""
     if "\\" not in text and "$" not in text and "_" not in text:
         return text
     text = _LATEX_MARK.sub("", _LATEX_WORD.sub("", text))

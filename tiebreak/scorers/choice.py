@@ -31,20 +31,24 @@ _FITTING = re.compile(
     rf"(?:option|choice|letter|statement)(?:[ \t]{{1,3}}\w{{1,12}}){{0,3}}?[ \t]{{0,3}}(?:\bis\b|[:=]))(?:{_LINK})?{_LETTER}"
 )
 _PICKED = re.compile(
-    rf"\b[Ii](?:['’]d|['’]ll| would| will| am|['’]m)?[ \t]{{1,3}}(?:\w{{1,10}}[ \t]{{1,3}})?(?:choose|pick|select|chose|go with|going with|say|go for)[ \t]{{1,3}}{_NAMED}{_LETTER}"
+    rf"\b[Ii](?:['’]d|['’]ll| would| will| am|['’]m)?[ \t]{{1,3}}(?:\w{{1,10}}[ \t]{{1,3}})?"
+    rf"(?:choose|pick|select|chose|go with|going with|say|go for)[ \t]{{1,3}}{_NAMED}{_LETTER}"
 )
 _IS_RIGHT = re.compile(
-    rf"(?<![\w'’]){_NAMED}{_LETTER}(?:[ \t]{{1,3}}[A-Za-z][\w ]{{0,40}}?)?[ \t]{{0,3}}(?:(?:is|must be|would be|seems|appears to be)[ \t]{{1,3}}(?:the |therefore |thus |also |my |indeed )?"
+    rf"(?<![\w'’]){_NAMED}{_LETTER}(?:[ \t]{{1,3}}[A-Za-z][\w ]{{0,40}}?)?[ \t]{{0,3}}"
+    r"(?:(?:is|must be|would be|seems|appears to be)[ \t]{1,3}(?:the |therefore |thus |also |my |indeed )?"
     r"(?:only |most |single )?(?:correct|right|answer|best|closest|accurate)\b|:[ \t]{0,3}(?:correct|right)\b)"
 )
 _CONCLUDED = re.compile(
-    rf"(?:\b(?:(?:has to|must|should|would|could) be|[Ss]o|[Tt]herefore|[Tt]hus|[Hh]ence|[Ii]t is|[Ii]t['’]s|[Tt]hat['’]s|leaves|only|[Mm]ust be|[Yy]es|(?:matches|to|is|closest to|which is)(?=[\s,:*_]{{1,6}}(?:\(|[Oo]ption|[Cc]hoice)))"
+    rf"(?:\b(?:(?:has to|must|should|would|could) be|[Ss]o|[Tt]herefore|[Tt]hus|[Hh]ence|[Ii]t is|[Ii]t['’]s|[Tt]hat['’]s"
+    r"|leaves|only|[Mm]ust be|[Yy]es|(?:matches|to|is|closest to|which is)(?=[\s,:*_]{1,6}(?:\(|[Oo]ption|[Cc]hoice)))"
     rf"|[✅👉☑✔])[\s,:*_]{{1,6}}{_NAMED}{_LETTER}(?![ \t]?[=+^_])"
 )
 _BARE = re.compile(r"[\W_]{0,40}(?:(?:option|choice|letter)[\W_]{1,4})?([A-Za-z])[\W_]{0,40}", re.IGNORECASE)
 _SET_APART = re.compile(r"\*\*\(?(?P<letter>[A-Z])\)?[.:]?\*\*(?=\W{0,3}$)|[.!?]\s{1,3}\(?(?P<last>[A-Z])\)?[.!]?\s{0,3}$")
 _LABEL = re.compile(
-    rf"^[ \t>#*_(\[`\"'“\-•👉✅]{{0,12}}(?:[Oo]ption |[Cc]hoice )?[(\[*_]{{0,4}}(?P<letter>[A-Z]){_CLOSE}(?:[.:)\],]{{1,3}}(?=[\s*_]|$)|[ \t]{{1,3}}[—–-][ \t]|[ \t*_✅✔.!]{{0,6}}$)",
+    rf"^[ \t>#*_(\[`\"'“\-•👉✅]{{0,12}}(?:[Oo]ption |[Cc]hoice )?[(\[*_]{{0,4}}(?P<letter>[A-Z]){_CLOSE}"
+    r"(?:[.:)\],]{1,3}(?=[\s*_]|$)|[ \t]{1,3}[—–-][ \t]|[ \t*_✅✔.!]{0,6}$)",
     re.MULTILINE,
 )
 _ALONE = re.compile(r"(?<![\w'’/])(?:[(\[]|\*\*)?(?P<letter>[B-HJ-Z])(?:[)\]]|\*\*)?(?![\w'’°/])")
@@ -54,14 +58,15 @@ _SENTENCES = re.compile(r"[.!?]\s|\n")
 _ALTERNATIVES = re.compile(r"\bor\b|=")
 _HEDGED_BEFORE = re.compile(r"\b[A-Z]\)?,? (?:or|and) \(?$")
 _HEDGED = re.compile(
-    r"\s{0,2}(?:,|or|and|/|&)\s{1,2}(?:or )?[(*]{0,3}[A-Z]\b(?!['’.)])(?! (?:is|are|was|were|can|does|do|has)\b)"
+    r"\s{0,2}(?:,|or|and|/|&)\s{1,2}(?:or )?(?:\([A-Z]\)|[(*]{0,3}[A-Z]\b(?!['’.)]))(?! (?:is|are|was|were|can|does|do|has)\b)"
 )
 _DENIED = re.compile(
     r"[,;]?\s{1,2}(?:[a-z]+\s)?(?:is|was|seems|are)(?:n['’]t|\s(?:also |clearly |definitely )?(?:not|wrong|incorrect|false))\b"
     r"|:[ \t]{0,3}(?:wrong|incorrect|false|no)\b|\?"
 )
 _REFUSED = re.compile(
-    r"\b(?:not|isn['’]t|never|n['’]t be|neither|nor|no|rule out|eliminate|exclude|than|instead of|wrong|incorrect)[ (*]{1,4}(?:option |choice )?[(*]{0,3}$",
+    r"\b(?:not|isn['’]t|never|n['’]t be|neither|nor|no|rule out|eliminate|exclude|than|instead of|wrong|incorrect)"
+    r"[ (*]{1,4}(?:option |choice )?[(*]{0,3}$",
     re.IGNORECASE,
 )
 _SHORT = 200
@@ -153,7 +158,7 @@ def _last_kept(found: list[re.Match[str]], text: str, choices: tuple[str, ...]) 
 
 def _named_answer(text: str, choices: tuple[str, ...]) -> int | None:
     """The choice whose words the text calls its answer."""
-    stated, _ = statement(text)
+    stated = statement(text)
     label = _LABEL.match(stated)
     position = _position(label["letter"], len(choices)) if label else None
     return position if position is not None or not stated else _in_words(stated, choices)
@@ -165,7 +170,7 @@ def _labelled(text: str, choices: tuple[str, ...]) -> int | None:
     if not found:
         return None
     if len({position for _, position in found}) == 1:
-        return found[0][1]
+        return _UNDECIDED if _HEDGED.match(text, found[0][0].end("letter")) else found[0][1]
     lines = [line for line in text.strip().splitlines() if line.strip()]
     for line in (lines[0], lines[-1]):
         match = _LABEL.match(line)
@@ -217,8 +222,7 @@ def _last_mentions(pattern: re.Pattern[str], text: str) -> deque[re.Match[str]]:
 
 
 def _is_denied(text: str, match: re.Match[str]) -> bool:
-    name = "letter" if match["letter"] else "small"
-    start, end = match.span(name)
+    start = _place(match)
     return bool(_DENIED.match(text, match.end()) or _REFUSED.search(text, max(0, start - 24), start))
 
 

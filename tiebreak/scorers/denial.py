@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from itertools import pairwise
 
-from tiebreak.scorers.words import MARKS, Passage
+from tiebreak.scorers.words import MARKS, Passage, known
 
-
-def _known(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_NEGATIONS = _known(
-    "not no never neither nor without isnt arent wasnt werent doesnt dont didnt cant cannot wont wouldnt shouldnt unlike false myth"
-    " misconception incorrec wrong wrongly untrue mistaken"
+_NEGATIONS = known(
+    "not no never neither nor without isnt arent wasnt werent doesnt dont didnt cant cannot wont wouldnt shouldnt unlike"
+    " false myth misconce incorrec wrong wrongly untrue mistaken"
 )
-_TURNS = _known("but because instead rather only just however actually doubt question surprise other idea")
+_TURNS = known("but because instead rather only just however actually doubt question surprise other idea")
 """After one of these a negation is over."""
-_WRONG = _known("myth false wrong incorrec untrue misconce debunked")
-_COPULAS = _known("is are was were be")
-_DENYING_COPULAS = _known("isnt arent wasnt werent")
-_COMPARED = _known("after behind than unlike followed beat ahead")
-_KIN = _known("friend wife husband son daughter brother sister student colleagu")
-_BELIEF = _known("think believe say assume suppose mistake confuse call often commonly popular")
-_HEDGES = _known("either could might may maybe perhaps possibly option choice candidat between whether")
+_WRONG = known("myth false wrong incorrec untrue misconce debunked")
+_COPULAS = known("is are was were be")
+_DENYING_COPULAS = known("isnt arent wasnt werent")
+_COMPARED = known("after behind than unlike followed beat ahead")
+_KIN = known("friend wife husband son daughter brother sister student colleagu")
+_BELIEF = known("think believe say assume suppose mistake confuse call often commonly popular")
+_HEDGES = known("either could might may maybe perhaps possibly option choice candidat between whether")
 _CUES = _NEGATIONS | _WRONG | _DENYING_COPULAS | _COMPARED | _KIN | _BELIEF | {"or", "option", "?"}
 """Without any of these, what is mentioned is meant."""
 _SHORT = 7
 """Words of a sentence that says nothing but alternatives."""
 
 
-def stands(passage: Passage, start: int, end: int, *, accepted: Set[str], asked: Set[str]) -> bool:
+def stands(passage: Passage, start: int, end: int, *, accepted: frozenset[str], asked: frozenset[str]) -> bool:
     """Whether the mention at words[start:end] is meant; words the question has, or that are accepted, deny nothing."""
     if passage.present.isdisjoint(_CUES):
         return True
@@ -43,7 +37,7 @@ def stands(passage: Passage, start: int, end: int, *, accepted: Set[str], asked:
     )
 
 
-def _denied_before(passage: Passage, start: int, allowed: Set[str]) -> bool:
+def _denied_before(passage: Passage, start: int, allowed: frozenset[str]) -> bool:
     """Denied, as in "not Paris", or named for comparison only, as in "the largest after Jupiter"."""
     words = passage.words
     for back in range(start - 1, max(-1, start - 6), -1):
@@ -84,7 +78,7 @@ def _ascribed_to_others(passage: Passage, start: int, end: int) -> bool:
     return False
 
 
-def _among_others(passage: Passage, start: int, end: int, accepted: Set[str]) -> bool:
+def _among_others(passage: Passage, start: int, end: int, accepted: frozenset[str]) -> bool:
     """One of several, as in "Paris or Lyon" and "it could be Paris, Lyon or Nice"."""
     if "or" not in passage.present and "option" not in passage.present:
         return False

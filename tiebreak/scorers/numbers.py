@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tiebreak.scorers.words import ONES, TENS
+
 _SCALES = {
     "hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12,
     "k": 1e3, "m": 1e6, "b": 1e9, "bn": 1e9, "mn": 1e6,
 }  # fmt: skip
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_WORDS = {word: float(value) for value, word in enumerate(_ONES)} | {
-    word: float(value * 10) for value, word in enumerate(_TENS, start=2)
+_WORDS = {word: float(value) for value, word in enumerate(ONES.split())} | {
+    word: float(value * 10) for value, word in enumerate(TENS.split(), start=2)
 }
 _PARTS = {"half": 2.0, "halves": 2.0, "third": 3.0, "thirds": 3.0, "quarter": 4.0, "quarters": 4.0, "fifth": 5.0, "fifths": 5.0}
 _VULGAR = {"½": " 1/2", "¼": " 1/4", "¾": " 3/4", "⅓": " 1/3", "⅔": " 2/3", "⅛": " 1/8", "⅕": " 1/5", "⅖": " 2/5"}
@@ -35,7 +33,8 @@ _LATEX = (
 )
 _NUMBER = (
     r"(?:[-+]|\b(?:minus|negative)[ ])?(?:[$€£][ \t]?)?"
-    r"(?:\d{1,3}(?:,\d{3}){1,9}(?:\.\d{1,30})?(?![\d])|\d{1,3}(?:\.\d{3}){2,9}(?!\d)|\d{1,3}(?:[ ']\d{3}){1,9}(?:[.,]\d{1,2})?(?!\d)"
+    r"(?:\d{1,3}(?:,\d{3}){1,9}(?:\.\d{1,30})?(?![\d])|\d{1,3}(?:\.\d{3}){2,9}(?!\d)"
+    r"|\d{1,3}(?:[ ']\d{3}){1,9}(?:[.,]\d{1,2})?(?!\d)"
     r"|\d{1,400}(?:[.,]\d{1,400})?|\.\d{1,400})"
     r"(?:[eE][-+]?\d{1,3}(?!\d)|[ \t]?[×x*·][ \t]?10[ \t]?\^[ \t]?\(?[-+]?\d{1,3}\)?)?"
     r"(?:[ \t]\d{1,3}/\d{1,3}(?![\d/])|[ \t]?/[ \t]?\d{1,30}(?:\.\d{1,9})?(?![\d/]))?"
@@ -46,7 +45,8 @@ _SPELLED_WORD = "|".join(
     sorted((*_WORDS, *_PARTS, "hundred", "thousand", "million", "billion", "and", "a"), key=len, reverse=True)
 )
 SPELLED = re.compile(
-    rf"\b(?:(?:minus|negative)[ -])?(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))}|half|a (?:half|hundred|thousand|million))\b"
+    rf"\b(?:(?:minus|negative)[ -])?(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))}"
+    rf"|half|a (?:half|hundred|thousand|million))\b"
     rf"(?:[ -]{{1,2}}(?:{_SPELLED_WORD})\b){{0,9}}",
     re.IGNORECASE,
 )

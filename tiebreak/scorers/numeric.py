@@ -19,26 +19,29 @@ _LOOKED_AT = 400
 _NEAR = 60
 _BOLD = re.compile(r"(?<!\*)\*\*(?!\s)([^*\n]{1,120})\*\*")
 _LABEL = re.compile(
-    r"^[ \t>]{0,8}(?:[-*•][ \t]{1,3})?(?:\*\*)?(?:\(?\d{1,3}[.)](?=[ \t*]{1,4}[^\s*])|(?:Step|Part|Day|Week|Case|Stage)[ \t]{1,3}\d{1,3}\b[.:)]?)",
+    r"^[ \t>]{0,8}(?:[-*•][ \t]{1,3})?(?:\*\*)?"
+    r"(?:\(?\d{1,3}[.)](?=[ \t*]{1,4}[^\s*])|(?:Step|Part|Day|Week|Case|Stage)[ \t]{1,3}\d{1,3}\b[.:)]?)",
     re.IGNORECASE | re.MULTILINE,
 )
 _HEADING = re.compile(r"^\W{0,4}(?:step|part|stage|case|note|explanation|check|verification|given|note)\b", re.IGNORECASE)
 _AFTERWORD = re.compile(
-    r"(?:\n|(?<=[.!?*])[ \t]{1,3})[\s*_#>-]{0,8}(?:check|explanation|verification|verify|to verify|to check|proof|note|reasoning|breakdown|let me know|feel free|here['’]?s (?:how|why)"
-    r"|for (?:context|reference|comparison)|over a)\b",
+    r"(?:\n|(?<=[.!?*])[ \t]{1,3})[\s*_#>-]{0,8}"
+    r"(?:check|explanation|verification|verify|to verify|to check|proof|note|reasoning|breakdown|let me know|feel free"
+    r"|here['’]?s (?:how|why)|for (?:context|reference|comparison)|over a)\b",
     re.IGNORECASE,
 )
 _ASIDE = re.compile(r"\([^()\n]{1,200}\)")
 _CONTRAST = re.compile(
-    r"[,;]?\s{1,2}(?:while|whereas|unlike|compared (?:to|with)|as opposed to|instead of|rather than|since|because|as of|after|on a|up from|down from|which has|ahead of)\b",
+    r"[,;]?\s{1,2}(?:while|whereas|unlike|compared (?:to|with)|as opposed to|instead of|rather than"
+    r"|since|because|as of|after|on a|up from|down from|which has|ahead of)\b",
     re.IGNORECASE,
 )
 _UNDECIDED = re.compile(
-    r"[ \t]{0,3}(?:\b(?:or|to)\b|[–—]|-(?=\d))[ \t]{0,3}(?:more\b|less\b|so\b|[-+$€£]{0,2}\d|(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve)\b)",
+    r"[ \t]{0,3}(?:\b(?:or|to)\b|[–—]|-(?=\d))[ \t]{0,3}"
+    r"(?:more\b|less\b|so\b|[-+$€£]{0,2}\d|(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve)\b)",
     re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"\bbetween[ \t]{1,3}[-+$€£]{0,2}$", re.IGNORECASE)
-_DECADE = re.compile(r"\b\d{3}0s\b")
 
 
 class Numeric:
@@ -69,7 +72,7 @@ def _is_one_of(value: float | None, wanted: Sequence[float]) -> bool:
 def stated_number(text: str) -> str | None:
     """The number called the answer; else the one in bold; else the last that is neither aside nor denied."""
     text = before_run_on(text)
-    stated, _ = statement(text)
+    stated = statement(text)
     for part, read in ((stated, _in_statement), (text, _in_bold), (text, _in_text)):
         found = read(part) if part else None
         if found is not None:
@@ -136,7 +139,7 @@ def _kept(said: str) -> list[Figure]:
 
 
 def _undecided(said: str, figure: Figure) -> bool:
-    """ "18 or 20", "15–20", "between 15 and 20"."""
+    """Whether the number is one of two, as in "18 or 20", "15–20" and "between 15 and 20"."""
     near = said[max(0, figure.start - 20) : figure.start]
     return bool(_UNDECIDED.match(said, figure.end) or _BETWEEN.search(near))
 

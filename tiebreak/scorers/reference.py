@@ -6,6 +6,7 @@ Patterns and orders of removal are those of lm-evaluation-harness: gsm8k and gsm
 from __future__ import annotations
 
 import re
+from string import ascii_uppercase
 from typing import ClassVar
 
 from tiebreak.core.errors import UsageError
@@ -13,6 +14,7 @@ from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
 from tiebreak.core.text import answer_text, last_match
 from tiebreak.core.trial import Output, Score
+from tiebreak.scorers.answers import SHOWN, before_stops, shown
 
 _STRICT = re.compile(r"#### (\-?[0-9\.\,]+)")
 _FLEXIBLE = re.compile(r"(-?[$0-9.,]{2,})|(-?[0-9]+)")
@@ -24,7 +26,7 @@ INVALID = "[invalid]"
 class Gsm8k:
     """GSM8K as lm-eval scores it: `gsm8k:strict` (the default), `gsm8k:flexible`, `gsm8k:cot`. Strings are compared."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     def __init__(self, rule: str = "strict") -> None:
@@ -34,9 +36,10 @@ class Gsm8k:
 
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
         """Extract by the rule, clean both sides, compare."""
-        found = extracted(answer_text(output.text), self._rule)
+        found = extracted(before_stops(answer_text(output.text), sample.metadata), self._rule)
         right = any(cleaned(found) == cleaned(target) for target in sample.targets)
-        return Score.of(right, answer=None if found == INVALID else found, because=f"expected {sample.target!r}")
+        answer = shown(output.text) if found == INVALID else found[:SHOWN]
+        return Score.of(right, answer=answer, because=f"expected {sample.target!r}")
 
 
 def extracted(text: str, rule: str) -> str:
@@ -60,11 +63,18 @@ def cleaned(answer: str) -> str:
 class Bbh:
     """BBH as lm-eval scores it: what follows the first "the answer is ", to the character."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
         """Extract and compare."""
-        found = _BBH.search(answer_text(output.text))
-        answer = found[0] if found else INVALID
-        return Score.of(answer in sample.targets, answer=answer[:200] if found else None, because=f"expected {sample.target!r}")
+        text = answer_text(output.text)
+        found = _BBH.search(before_stops(text, sample.metadata))
+        wanted = (_letter_of(sample),) if sample.choices else sample.targets
+        answer = found[0][:SHOWN] if found else shown(text)
+        return Score.of(found is not None and found[0] in wanted, answer=answer, because=f"expected {wanted[0]!r}")
+
+
+def _letter_of(sample: Sample) -> str:
+    """The letter of the right option, as the reference has it: "(B)"."""
+    return f"({ascii_uppercase[sample.choices.index(sample.target)]})"

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from string import ascii_uppercase
 
+from tiebreak.scorers.words import ONES, TENS
+
 _LONGEST = 20_000
 """Characters that are looked at, the last ones."""
 _MOST_LETTERS = 4_000
@@ -20,10 +22,7 @@ _FIRST, _LAST = 40, 60
 """Characters of a text in which its number is looked for."""
 _LARGEST = 1e15
 _SIZES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "billion": 1e9}
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_ONES, _TENS = ONES.split(), TENS.split()
 _WORD = re.compile(r"\w+")
 _LETTER = re.compile(r"(?<![A-Za-z0-9'’\-])([A-Z])(?![A-Za-z0-9'’\-])")
 _ARTICLE = re.compile(r"^(?:the|an?) ", re.IGNORECASE)

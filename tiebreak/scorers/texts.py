@@ -34,7 +34,8 @@ class Match:
         text = readable(output.text)
         said = stated_answer(text)
         question = sample.messages[-1].text if sample.messages else ""
-        right = says(said, accepted_of(question, sample.targets))
+        accepted = accepted_of(question, sample.targets)
+        right = says(said, accepted) or (accepted.are_signs and says(text, accepted))
         answer = said.strip()[:SHOWN] if right else shown(said)
         return Score.of(right, answer=answer, because=because, second=said_by_letters(text, sample.targets))
 
@@ -42,8 +43,7 @@ class Match:
 def stated_answer(text: str) -> str:
     """What the text calls its answer; else all of it, from its last change of mind on."""
     text = before_run_on(text)
-    stated, _ = statement(text)
-    return stated or corrected(text)
+    return statement(text) or corrected(text)
 
 
 class Keywords:

@@ -9,22 +9,21 @@ from itertools import pairwise
 
 from tiebreak.scorers.answers import without_latex
 from tiebreak.scorers.denial import stands
-from tiebreak.scorers.words import INITIAL, MARKS, Passage, normal, normal_words, raw_tokens, squeezed
+from tiebreak.scorers.words import INITIAL, MARKS, Passage, is_number, known, normal, normal_words, raw_tokens, squeezed
 
-_STOP = frozenset(
-    ("a an the of in on at to for by and or with from as is are was were be been it its this that these those").split()
-    + ("his her their he she they i you we s do does did has have had th st nd rd").split()
-    + [""]
+_STOP = known(
+    "a an the of in on at to for by and or with from as is are was were be been it its this that these those his her their he she"
+    " they i you we s do does did has have had th st nd rd"
+) | {""}
+_TITLES = known(
+    "mr mrs ms dr prof professor president sir lady lord king queen prince princess saint st pope emperor general captain colonel"
+    " senator governor minister judge justice chief actor actress singer author writer director artist scientist"
 )
-_TITLES = frozenset(
-    ("mr mrs ms dr prof professor president sir lady lord king queen prince princess saint st pope emperor general captain").split()
-    + ("colonel senator governor minister judge justice chief actor actress singer author writer director artist scientist").split()
-)
-_MONTHS = frozenset(map(normal, "January February March April May June July August September October November December".split()))
+_MONTHS = known("january february march april may june july august septembe october november december")
 _POLAR = {"yes": True, "true": True, "no": False, "false": False, "correct": True, "incorrec": False}
-_NO_MORE = frozenset("idea doubt comment opinion answer other one question longer".split(" "))
-""" "No idea" is no "no"."""
-_NEGATIONS = frozenset("not isnt wasnt never".split(" "))
+_NO_MORE = known("idea doubt comment opinion answer other one question longer")
+"""After "no", what makes it no answer: "no idea"."""
+_NEGATIONS = known("not isnt wasnt never")
 _POLAR_WORDS = 4000
 """Words in which a yes or no is looked for."""
 _UNSPACED = re.compile("[\u3040-\u9fff\u0e00-\u0eff]")
@@ -40,14 +39,27 @@ _REACH = 14
 _LONG = 8
 """Letters by which words are known when they are run together."""
 _LONGEST_QUESTION = 1000
-"""Characters of a question whose words are left out; a longer one has examples in it."""
+"""Characters of a question whose words tell nothing; a longer text has examples in it."""
 
 
 class Alias:
     """One accepted answer: the words it is known by."""
 
-    __slots__ = ("capitals", "content", "initials", "is_joint", "is_name", "is_ordered", "is_phrase", "numbers")
-    __slots__ += ("shortened", "squeezed", "text", "words", "year")
+    __slots__ = (
+        "capitals",
+        "content",
+        "initials",
+        "is_joint",
+        "is_name",
+        "is_ordered",
+        "is_phrase",
+        "numbers",
+        "shortened",
+        "squeezed",
+        "text",
+        "words",
+        "year",
+    )
 
     def __init__(self, text: str, question: frozenset[str]) -> None:
         raw = [token for token in raw_tokens(without_latex(text)) if token not in MARKS]
@@ -57,7 +69,7 @@ class Alias:
         # What the question says already tells nothing, unless it is all there is to say.
         new = [word for word in telling if word not in question]
         self.content = tuple(new or telling or self.words)
-        self.numbers = frozenset(word for word in self.content if word[0].isdigit())
+        self.numbers = frozenset(word for word in self.content if is_number(word))
         self.squeezed = squeezed(text) if len(self.words) > 1 else ""
         self._as_name([token for token in raw if normal(token) not in _STOP])
         self._as_date()
@@ -80,13 +92,22 @@ class Alias:
 class Accepted:
     """The accepted answers of a sample."""
 
-    __slots__ = ("aliases", "asked", "words")
+    __slots__ = ("aliases", "are_signs", "asked", "words")
 
     def __init__(self, question: str, targets: Sequence[str]) -> None:
-        asked = question if len(question) <= _LONGEST_QUESTION else ""
-        self.asked = frozenset(normal_words(raw_tokens(asked))) - MARKS
+        self.asked = frozenset(normal_words(raw_tokens(_last_question(question)))) - MARKS
         self.aliases = tuple(Alias(target, self.asked) for target in targets)
+        self.are_signs = not any(alias.words for alias in self.aliases)
+        """Brackets and the like, which have no words."""
         self.words = frozenset(word for alias in self.aliases for word in alias.words) - _STOP
+
+
+def _last_question(text: str) -> str:
+    """The question itself, where worked examples come before it; nothing where it cannot be told from them."""
+    if len(text) <= _LONGEST_QUESTION:
+        return text
+    last = text[max(text.rfind("\nQ: "), text.rfind("\nQuestion: ")) :] if "\nQ" in text else ""
+    return last if len(last) <= _LONGEST_QUESTION else ""
 
 
 @lru_cache(maxsize=4096)
@@ -122,7 +143,9 @@ def _says_any(passage: Passage, text: str, accepted: Accepted) -> bool:
 def _has_same_signs(text: str, alias: Alias) -> bool:
     """Brackets and the like have no words: they are compared as they are, but for white space and mark-up."""
     signs = "".join(alias.text.split())
-    return bool(signs) and "".join(text.split()).strip("*_`\"'.$\\").endswith(signs)
+    said = "".join(text.split()).strip("*_`\"'.$\\")
+    closing = said[len(said.rstrip(f"()[]{{}}<>{signs}")) :]
+    return bool(signs) and closing in (signs, f"{{{signs}}}")
 
 
 def _says(passage: Passage, alias: Alias, accepted: Accepted) -> bool:
@@ -155,9 +178,7 @@ def _is_mentioned(passage: Passage, alias: Alias, found: Sequence[str], accepted
 
 
 def _stands_somewhere(passage: Passage, word: str, accepted: Accepted) -> bool:
-    return any(
-        stands(passage, place, place + 1, accepted=accepted.words, asked=accepted.asked) for place in passage.where(word)
-    )
+    return any(stands(passage, place, place + 1, accepted=accepted.words, asked=accepted.asked) for place in passage.where(word))
 
 
 def _numbers_agree(passage: Passage, alias: Alias) -> bool:
@@ -170,7 +191,8 @@ def _numbers_agree(passage: Passage, alias: Alias) -> bool:
 
 def _in_order(passage: Passage, alias: Alias) -> bool:
     """Whether the words stand in the order of the accepted answer; the numbers of a list do not come between."""
-    said = f" {' '.join(word for word in passage.words if word not in MARKS and not word.isdecimal())} "
+    pairs = zip(passage.raw, passage.words, strict=True)
+    said = f" {' '.join(word for raw, word in pairs if word and word not in MARKS and not raw.isdecimal())} "
     return f" {' '.join(alias.words)} " in said
 
 

@@ -11,7 +11,7 @@ from tiebreak.scorers.answers import without_latex
 
 MARKS = frozenset(".!?;:,()[]\n—–|")
 """What ends a clause."""
-_TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d]\w*|[.!?;:,()\[\]\n—–|]")
+_TOKEN = re.compile(r"(?<![\w)\]])-\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*|[^\W\d]\w*|[.!?;:,()\[\]\n—–|]")
 _COMBINING = re.compile("[\u0300-\u036f]+")
 _SINGLE = re.compile(r"\b[^\W\d_]\.")
 _ACRONYM = re.compile(r"\b(?:[^\W\d_]\.){2,6}")
@@ -38,13 +38,18 @@ _MENTIONS = 40
 """Places of a word that are looked at."""
 
 
+def known(words: str) -> frozenset[str]:
+    """Words to be looked up, each as `normal` puts it."""
+    return frozenset(words.split())
+
+
 @lru_cache(maxsize=1 << 15)
 def normal(token: str) -> str:
     """A word as it is compared."""
     word = token.lower()
     if not word.isascii():
         word = "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
-    if word[:1].isdigit():
+    if is_number(word):
         return _number(word)
     if word in _NUMBERS:
         return _NUMBERS[word]
@@ -53,6 +58,11 @@ def normal(token: str) -> str:
     if len(word) > 4:
         word = f"{word[:-3]}ter" if word.endswith("tre") else f"{word[:-3]}or" if word.endswith("our") else word
     return word[:_STEM] if word.isalpha() else word
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is written in digits."""
+    return word[:1].isdigit() or (word[:1] == "-" and word[1:2].isdigit())
 
 
 def _number(word: str) -> str:
@@ -64,7 +74,7 @@ def _number(word: str) -> str:
 def raw_tokens(text: str) -> list[str]:
     """The words and marks of a text, as they are written; initials are left out, U.S. is US."""
     if not text.isascii():
-        text = _COMBINING.sub("", text).replace("’", "")
+        text = _COMBINING.sub("", text).replace("’", "").replace("\u2212", "-")
     if _SINGLE.search(text):
         text = _ACRONYM.sub(lambda found: found[0].replace(".", "") + " ", text)
         text = INITIAL.sub("", text)
