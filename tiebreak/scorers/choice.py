@@ -45,7 +45,7 @@ _CONCLUDED = re.compile(
     rf"|[✅👉☑✔])[\s,:*_]{{1,6}}{_NAMED}{_LETTER}(?![ \t]?[=+^_])"
 )
 _BARE = re.compile(r"[\W_]{0,40}(?:(?:option|choice|letter)[\W_]{1,4})?([A-Za-z])[\W_]{0,40}", re.IGNORECASE)
-_SET_APART = re.compile(r"\*\*\(?(?P<letter>[A-Z])\)?[.:]?\*\*(?=\W{0,3}$)|[.!?]\s{1,3}\(?(?P<last>[A-Z])\)?[.!]?\s{0,3}$")
+_SET_APART = re.compile(r"\*\*\(?(?P<letter>[A-Z])\)?[.:]?\*\*(?=\W{0,3}$)|[.!?:=→>]\s{1,3}\(?(?P<last>[A-Z])\)?[.!]?\s{0,3}$")
 _LABEL = re.compile(
     rf"^[ \t>#*_(\[`\"'“\-•👉✅]{{0,12}}(?:[Oo]ption |[Cc]hoice )?[(\[*_]{{0,4}}(?P<letter>[A-Z]){_CLOSE}"
     r"(?:[.:)\],]{1,3}(?=[\s*_]|$)|[ \t]{1,3}[—–-][ \t]|[ \t*_✅✔.!]{0,6}$)",

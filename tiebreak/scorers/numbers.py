@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tiebreak.scorers.words import ONES, TENS
 
@@ -33,7 +34,7 @@ _LATEX = (
 )
 _NUMBER = (
     r"(?:[-+]|\b(?:minus|negative)[ ])?(?:[$€£][ \t]?)?"
-    r"(?:\d{1,3}(?:,\d{3}){1,9}(?:\.\d{1,30})?(?![\d])|\d{1,3}(?:\.\d{3}){2,9}(?!\d)"
+    r"(?:\d{1,3}(?:\.\d{3}){1,9},\d{1,2}(?!\d)|\d{1,3}(?:,\d{3}){1,9}(?:\.\d{1,30})?(?![\d])|\d{1,3}(?:\.\d{3}){2,9}(?!\d)"
     r"|\d{1,3}(?:[ ']\d{3}){1,9}(?:[.,]\d{1,2})?(?!\d)"
     r"|\d{1,400}(?:[.,]\d{1,400})?|\.\d{1,400})"
     r"(?:[eE][-+]?\d{1,3}(?!\d)|[ \t]?[×x*·][ \t]?10[ \t]?\^[ \t]?\(?[-+]?\d{1,3}\)?)?"
@@ -85,6 +86,7 @@ def figures(text: str) -> list[Figure]:
     return [Figure(match[0], match.start(), match.end()) for match in SPELLED.finditer(text)]
 
 
+@lru_cache(maxsize=8192)
 def readings(text: str) -> tuple[float, ...]:
     """What a number may be worth: 50% is 50 and a half, 70.000 is seventy and seventy thousand."""
     value = to_number(text)
@@ -135,6 +137,8 @@ def _scaled(body: str) -> tuple[str, float]:
 def _decimal(text: str) -> str:
     """Digits with a decimal point and nothing else: separators go, a decimal comma becomes a point."""
     text = text.strip().replace(" ", "").replace("'", "")
+    if "." in text and text.rfind(",") > text.rfind("."):
+        return text.replace(".", "").replace(",", ".")
     if text.count(".") > 1:
         return text.replace(".", "")
     if text.count(",") == 1 and len(text.rpartition(",")[2]) != 3 and "." not in text:

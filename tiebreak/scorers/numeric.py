@@ -17,6 +17,8 @@ from tiebreak.scorers.second import spelled_at_an_end
 _LOOKED_AT = 400
 """Numbers of a text that are looked at, the last ones."""
 _NEAR = 60
+_SHORT = 40
+_BARE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\.?\s*")
 _BOLD = re.compile(r"(?<!\*)\*\*(?!\s)([^*\n]{1,120})\*\*")
 _LABEL = re.compile(
     r"^[ \t>]{0,8}(?:[-*•][ \t]{1,3})?(?:\*\*)?"
@@ -30,10 +32,11 @@ _AFTERWORD = re.compile(
     r"|here['’]?s (?:how|why)|for (?:context|reference|comparison)|over a)\b",
     re.IGNORECASE,
 )
-_ASIDE = re.compile(r"\([^()\n]{1,200}\)")
+_ASIDE = re.compile(r"\([^()\n]{1,200}\)|\bfrom \d{4} (?:to|until) \d{4}\b")
 _CONTRAST = re.compile(
     r"[,;]?\s{1,2}(?:while|whereas|unlike|compared (?:to|with)|as opposed to|instead of|rather than"
-    r"|since|because|as of|after|on a|up from|down from|which has|ahead of)\b",
+    r"|since|because|as of|after|on a"
+    r"|i\.e|for a total|or (?:about|roughly|approximately)|including|excluding|up from|down from|which has|ahead of)\b",
     re.IGNORECASE,
 )
 _UNDECIDED = re.compile(
@@ -71,6 +74,8 @@ def _is_one_of(value: float | None, wanted: Sequence[float]) -> bool:
 
 def stated_number(text: str) -> str | None:
     """The number called the answer; else the one in bold; else the last that is neither aside nor denied."""
+    if len(text) < _SHORT and (bare := _BARE.fullmatch(text)):
+        return bare[1]
     text = before_run_on(text)
     stated = statement(text)
     for part, read in ((stated, _in_statement), (text, _in_bold), (text, _in_text)):

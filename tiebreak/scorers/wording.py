@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from tiebreak.scorers.answers import without_latex
 from tiebreak.scorers.denial import stands
@@ -16,8 +16,9 @@ _STOP = known(
     " they i you we s do does did has have had th st nd rd"
 ) | {""}
 _TITLES = known(
-    "mr mrs ms dr prof professor president sir lady lord king queen prince princess saint st pope emperor general captain colonel"
-    " senator governor minister judge justice chief actor actress singer author writer director artist scientist"
+    "mr mrs ms madame mme"
+    " dr prof professor president sir lady lord king queen prince princess saint st pope emperor general captain"
+    " colonel senator governor minister judge justice chief actor actress singer author writer director artist scientist"
 )
 _MONTHS = known("january february march april may june july august septembe october november december")
 _POLAR = {"yes": True, "true": True, "no": False, "false": False, "correct": True, "incorrec": False}
@@ -182,11 +183,19 @@ def _stands_somewhere(passage: Passage, word: str, accepted: Accepted) -> bool:
 
 
 def _numbers_agree(passage: Passage, alias: Alias) -> bool:
-    """All numbers are said, and of a date its month too, where the text names any."""
-    if not alias.numbers <= passage.present:
+    """All numbers are said; of a date the year and the month will do, where no other day or month is named."""
+    missing = alias.numbers - passage.present
+    if not alias.year:
+        return not missing
+    months = _MONTHS.intersection(alias.content)
+    if alias.year in missing or months.isdisjoint(passage.present):
         return False
-    months = _MONTHS.intersection(alias.content) if alias.year else frozenset()
-    return not months or not months.isdisjoint(passage.present) or passage.present.isdisjoint(_MONTHS)
+    beside = {passage.words[near] for month in months for at in passage.where(month) for near in _around(passage, at)}
+    return not missing or not any(map(str.isdecimal, beside - {alias.year}))
+
+
+def _around(passage: Passage, place: int) -> range:
+    return range(max(0, place - 2), min(len(passage.words), place + 3))
 
 
 def _in_order(passage: Passage, alias: Alias) -> bool:
@@ -218,9 +227,17 @@ def _is_replaced(passage: Passage, alias: Alias, accepted: Accepted, place: int)
     if raw in MARKS or word in _STOP or word in accepted.words or word in accepted.asked or raw.lower() in _TITLES:
         return False
     if alias.is_name:
-        # "Abe" may be short for Abraham.
-        return raw[0].isupper() and word[0] not in alias.capitals
+        # "Abe" may be short for Abraham; a surname is not shortened.
+        return raw[0].isupper() and not (before and _is_short_for(word, alias, order))
     return before or len(passage.words) <= len(alias.words) + 1
+
+
+def _is_short_for(word: str, alias: Alias, order: int) -> bool:
+    """Whether a first name may stand for the one before the surname: Kate for Kathleen, John for J."""
+    if alias.shortened:
+        return word[0] in alias.capitals
+    first = alias.words[order - 1]
+    return len(word) <= len(first) and word[:2] == first[: len(word[:2])]
 
 
 def _says_polar(passage: Passage, side: bool) -> bool:
@@ -233,4 +250,5 @@ def _says_polar(passage: Passage, side: bool) -> bool:
     if place <= 1:
         return first == side and words[0] not in _NEGATIONS
     place, last = spoken[-1]
-    return (last == side) == _NEGATIONS.isdisjoint(words[max(0, place - 3) : place])
+    before = list(takewhile(lambda word: word not in MARKS, reversed(words[max(0, place - 3) : place])))
+    return (last == side) == _NEGATIONS.isdisjoint(before)

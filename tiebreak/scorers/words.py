@@ -28,6 +28,8 @@ _NUMBERS = (
     | {word: str(value) for value, word in enumerate(_ORDINALS.split(), start=3)}
     | {word: str(value * 10) for value, word in enumerate(TENS.split(), start=2)}
 )
+_SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+_LONGEST_NUMBER = 12
 _WHOLE_TENS = frozenset(str(value) for value in range(20, 100, 10))
 _DIGITS = frozenset("123456789")
 _STEM = 8
@@ -84,11 +86,21 @@ def raw_tokens(text: str) -> list[str]:
 def normal_words(raw: Sequence[str]) -> list[str]:
     """The words as they are compared; twenty-five is one."""
     words = list(map(normal, raw))
+    if not _SCALES.keys().isdisjoint(words):
+        _scale(words)
     if not _WHOLE_TENS.isdisjoint(words):
         for place in range(len(words) - 2, -1, -1):
             if words[place] in _WHOLE_TENS and words[place + 1] in _DIGITS and (raw[place] + raw[place + 1]).isalpha():
                 words[place : place + 2] = [str(int(words[place]) + int(words[place + 1])), ""]
     return words
+
+
+def _scale(words: list[str]) -> None:
+    """Puts "1.5 million" and "one hundred" as one number, at the place of the first of its words."""
+    for place, word in enumerate(words):
+        before = words[place - 1] if place else ""
+        if word in _SCALES and is_number(before) and len(before) < _LONGEST_NUMBER:
+            words[place - 1 : place + 1] = [f"{float(before.replace(',', '')) * _SCALES[word]:.15g}", ""]
 
 
 def squeezed(text: str) -> str:
