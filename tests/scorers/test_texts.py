@@ -1,6 +1,7 @@
 """The plain scorers, the reference rules and the libraries' measures."""
 
 import asyncio
+import contextlib
 import json
 import re
 import time
@@ -137,6 +138,20 @@ def test_a_schema_in_a_file_is_followed(tmp_path, judge):
     missing = judge(scorer, '{"b": 1}')
     assert missing.value == 0
     assert "'a' is a required property" in missing.because
+
+
+def test_a_schema_from_data_holds_up_no_run(tmp_path, judge):
+    """Its patterns are matched in bounded time, and mean what they mean to jsonschema."""
+    schema = {"properties": {"a": {"pattern": "^(a+)+$"}}, "patternProperties": {"^n": {"type": "integer"}}}
+    (tmp_path / "s.json").write_text(json.dumps(schema))
+    scorer = f"json_schema:{tmp_path / 's.json'}"
+    assert judge(scorer, '{"a": "aaa", "number": 1}').value == 1
+    assert judge(scorer, '{"a": "aab"}').because == "$.a: 'aab' does not match '^(a+)+$'"
+    assert judge(scorer, '{"number": "1"}').value == 0
+    started = time.process_time()
+    with contextlib.suppress(ScorerError):
+        judge(scorer, json.dumps({"a": "a" * 50_000 + "b"}))
+    assert time.process_time() - started < 1.5
 
 
 def weighed(*logprobs):

@@ -173,13 +173,13 @@ def gsm8k(variant: str = "", source: Source = _USUAL) -> IndexedFile:
         shots, count = _worked_examples(files, source, "cot-prompt.txt", usual=8)
         put, scorers, stops = "Q: {}\nA:", ("numeric", "gsm8k:cot", "gsm8k:flexible"), ("Q:", *_ENDS)
         about = "the same with reasoning"
-        form = f"as in lm-eval gsm8k_cot 3.0, {count}-shot; the number stated ranks, strict-match and flexible-extract beside it"
+        form = f"lm-eval gsm8k_cot 3.0, {count}-shot; the number stated ranks, strict-match and flexible-extract beside it"
     else:
         shots = _shots(files, source, 5, lambda row: f"Question: {row['question']}\nAnswer: {row['answer']}", where="train.jsonl")
         count = 5 if source.shots is None else source.shots
         put, scorers, stops = "Question: {}\nAnswer:", ("numeric", "gsm8k:flexible", "gsm8k:strict"), ("Question:", *_ENDS)
         about = "grade-school arithmetic in words"
-        form = f"as in lm-eval gsm8k 3.0, {count}-shot; the number stated ranks, flexible-extract and strict-match beside it"
+        form = f"lm-eval gsm8k 3.0, {count}-shot; the number stated ranks, flexible-extract and strict-match beside it"
 
     def read(row: Row, number: int) -> Sample:
         question, answer = str(_field(row, "question")), str(_field(row, "answer"))
@@ -645,7 +645,7 @@ def _bbh_task(path: Path, source: Source) -> IndexedFile:
         )
 
     count = shots.count("\nA: ") if shots else 0
-    worked = f"as in lm-eval bbh_cot_fewshot 4.0, {count}-shot; the answer stated ranks, exact match beside it"
+    worked = f"lm-eval bbh_cot_fewshot 4.0, {count}-shot; the answer stated ranks, exact match beside it"
     form = worked if shots else f"zero-shot; with options {_LETTER_FORM}"
     one = _Files(asked=[path])
     return _dataset(f"bbh:{task}", one, read, about="hard tasks", form=form, public_since=2022, shots=shots, below="examples")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from tiebreak.core.errors import MissingExtra, UsageError
@@ -13,6 +13,7 @@ from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
 from tiebreak.core.text import answer_text
 from tiebreak.core.trial import Output, Score
+from tiebreak.scorers.patterns import compiled
 
 Check = Callable[..., bool]
 _RULES = ("strict", "loose", "instructions", "instructions-loose")
@@ -88,14 +89,33 @@ def _first_word(text: str, num_paragraphs: int, nth_paragraph: int, first_word: 
 
 
 def _postscript(text: str, postscript_marker: str) -> bool:
-    known = {"P.P.S": r"\s*p\.\s?p\.\s?s.*$", "P.S.": r"\s*p\.\s?s\..*$"}
-    pattern = known.get(postscript_marker, rf"\s*{postscript_marker.lower()}.*$")
-    return re.search(pattern, text.lower(), re.MULTILINE) is not None
+    # The reference's patterns begin with white space and end with the rest of the line, which finds the same in more time.
+    known = {"P.P.S": r"p\.\s?p\.\s?s", "P.S.": r"p\.\s?s\."}
+    pattern = known.get(postscript_marker, postscript_marker.lower())
+    return compiled(pattern, re.MULTILINE).search(text.lower()) is not None
 
 
 def _bullets(text: str, num_bullets: int) -> bool:
-    stars = re.findall(r"^\s*\*[^\*].*$", text, re.MULTILINE)
-    return len(stars) + len(re.findall(r"^\s*-.*$", text, re.MULTILINE)) == num_bullets
+    stars = re.findall(r"^[^\S\n]*\*[^\*].*$", text, re.MULTILINE)
+    return len(stars) + len(re.findall(r"^[^\S\n]*-.*$", text, re.MULTILINE)) == num_bullets
+
+
+def placeholders(text: str) -> int:
+    r"""How often the pattern `\[.*?\]` is found, in linear time."""
+    count = 0
+    for line in text.split("\n"):
+        end = 0
+        while (start := line.find("[", end)) >= 0 and (end := line.find("]", start) + 1):
+            count += 1
+    return count
+
+
+def titles(text: str) -> Iterator[str]:
+    r"""What the pattern `<<[^\n]+>>` finds, in linear time."""
+    for line in text.split("\n"):
+        start, end = line.find("<<"), line.rfind(">>")
+        if 0 <= start <= end - 3:
+            yield line[start : end + 2]
 
 
 def _highlights(text: str, num_highlights: int) -> bool:
@@ -134,12 +154,12 @@ def _capital_words(text: str, capital_frequency: int, capital_relation: str = "a
 
 
 KINDS: Mapping[str, Check] = {
-    "keywords:existence": lambda text, keywords: all(re.search(word, text, re.IGNORECASE) for word in keywords),
+    "keywords:existence": lambda text, keywords: all(compiled(word, re.IGNORECASE).search(text) for word in keywords),
     "keywords:frequency": lambda text, keyword, frequency, relation="at least": _holds(
-        len(re.findall(keyword, text, re.IGNORECASE)), relation, frequency
+        sum(1 for _ in compiled(keyword, re.IGNORECASE).matches(text)), relation, frequency
     ),
     "keywords:forbidden_words": lambda text, forbidden_words: (
-        not any(re.search(rf"\b{word}\b", text, re.IGNORECASE) for word in forbidden_words)
+        not any(compiled(rf"\b{word}\b", re.IGNORECASE).search(text) for word in forbidden_words)
     ),
     "keywords:letter_frequency": lambda text, letter, let_frequency, let_relation="at least": _holds(
         text.lower().count(letter.lower()), let_relation, let_frequency
@@ -153,20 +173,16 @@ KINDS: Mapping[str, Check] = {
         len(re.findall(r"\w+", text)), relation, num_words
     ),
     "length_constraints:nth_paragraph_first_word": _first_word,
-    "detectable_content:number_placeholders": lambda text, num_placeholders: (
-        len(re.findall(r"\[.*?\]", text)) >= num_placeholders
-    ),
+    "detectable_content:number_placeholders": lambda text, num_placeholders: placeholders(text) >= num_placeholders,
     "detectable_content:postscript": _postscript,
     "detectable_format:number_bullet_lists": _bullets,
     "detectable_format:constrained_response": lambda text: any(answer in text for answer in _ANSWERS),
     "detectable_format:number_highlighted_sections": _highlights,
     "detectable_format:multiple_sections": lambda text, section_spliter, num_sections: (
-        len(re.split(rf"\s?{section_spliter}\s?\d+\s?", text)) > num_sections
+        sum(1 for _ in compiled(rf"\s?{section_spliter}\s?\d+\s?").matches(text)) >= num_sections
     ),
     "detectable_format:json_format": _json,
-    "detectable_format:title": lambda text: any(
-        title.lstrip("<").rstrip(">").strip() for title in re.findall(r"<<[^\n]+>>", text)
-    ),
+    "detectable_format:title": lambda text: any(title.lstrip("<").rstrip(">").strip() for title in titles(text)),
     "combination:two_responses": _two_responses,
     "combination:repeat_prompt": lambda text, prompt_to_repeat: text.strip().lower().startswith(prompt_to_repeat.strip().lower()),
     "startend:end_checker": lambda text, end_phrase: text.strip().strip('"').lower().endswith(end_phrase.strip().lower()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,8 @@ from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
 from tiebreak.core.text import answer_text
 from tiebreak.core.trial import Outcome, Output, Score
+from tiebreak.scorers.answers import shown
+from tiebreak.scorers.patterns import compiled
 
 _FENCED = re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL)
 
@@ -20,7 +23,7 @@ _FENCED = re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL)
 class JsonSchema:
     """Right when the answer is JSON that follows the schema: of a file (`json_schema:FILE`), of the sample, or any JSON."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __init__(self, path: str = "") -> None:
         self._schema = _read(Path(path).expanduser()) if path else None
@@ -31,7 +34,7 @@ class JsonSchema:
             return Score.of(False, answer=None, because="cut off by the length limit")
         found, data = _json_in(answer_text(output.text).strip())
         if not found:
-            return Score.of(False, answer=None, because="no JSON")
+            return Score.of(False, answer=shown(output.text), because="no JSON")
         schema = self._schema if self._schema is not None else sample.metadata.get("schema", {})
         fault = _fault(data, schema)
         return Score.of(not fault, answer=json.dumps(data)[:200], because=fault or "follows the schema")
@@ -50,14 +53,30 @@ def _fault(data: Any, schema: Any) -> str:
     """Where the data does not follow the schema, or nothing."""
     library = optional("jsonschema", extra="scorers", needed_by="json_schema")
     try:
-        library.validate(data, schema)
-    except library.ValidationError as error:
-        return f"{error.json_path}: {error.message}"[:300]
-    except library.SchemaError as error:
-        raise UsageError(f"the JSON schema itself is wrong: {error.message}") from None
+        validator = library.validators.validator_for(schema)
+        validator.check_schema(schema)
+        bounded = library.validators.extend(validator, {"pattern": _pattern, "patternProperties": _pattern_properties})
+        error = library.exceptions.best_match(bounded(schema).iter_errors(data))
+    except library.SchemaError as wrong:
+        raise UsageError(f"the JSON schema itself is wrong: {wrong.message}") from None
     except RecursionError:
         return "nested too deeply"
-    return ""
+    return f"{error.json_path}: {error.message}"[:300] if error else ""
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
+    """The keyword `pattern`, in bounded time."""
+    if validator.is_type(instance, "string") and not compiled(pattern).search(instance):
+        library = optional("jsonschema", extra="scorers", needed_by="json_schema")
+        yield library.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    """The keyword `patternProperties`, in bounded time."""
+    if validator.is_type(instance, "object"):
+        for pattern, subschema in patterns.items():
+            for name in filter(compiled(pattern).search, instance):
+                yield from validator.descend(instance[name], subschema, path=name, schema_path=pattern)
 
 
 def _read(path: Path) -> Any:

@@ -94,7 +94,7 @@ class Exact:
         """Compare with each accepted answer."""
         said = answer_text(output.text).strip()
         right = output.outcome is not Outcome.CUT_OFF and any(said == target.strip() for target in sample.targets)
-        return Score.of(right, answer=said[:SHOWN] or None, because=f"expected {sample.target!r}")
+        return Score.of(right, answer=said[:SHOWN] if right else shown(said), because=f"expected {sample.target!r}")
 
 
 class Includes:
@@ -109,7 +109,7 @@ class Includes:
         folded = said.casefold()
         found = next((target.strip() for target in sample.targets if target.strip().casefold() in folded), None)
         because = f"expected to contain {sample.target!r}"
-        return Score.of(found is not None, answer=said[:SHOWN] or None if found is None else found, because=because)
+        return Score.of(found is not None, answer=shown(said) if found is None else found[:SHOWN], because=because)
 
 
 class Regex:
