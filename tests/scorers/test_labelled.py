@@ -1,6 +1,6 @@
 """Answers in the forms chat models use, each read and labelled by hand (`answers/`), and read as a person reads them.
 
-A row of `choice` and `numeric` says what is taken as the answer (null: none is given), a row of `match` whether one is given.
+A row says what is taken as the answer (`taken`, null: none is given), or only whether one is given (`answered`).
 """
 
 import asyncio
@@ -42,7 +42,7 @@ def verdicts():
 
 
 def test_there_are_enough_of_them_and_of_both_kinds(verdicts):
-    assert len(verdicts) > 700
+    assert len(verdicts) > 900
     right = sum(row["right"] for _, row, _ in verdicts)
     assert 0.25 < right / len(verdicts) < 0.85
 
@@ -58,10 +58,10 @@ def test_few_are_read_otherwise_than_a_person_reads_them(verdicts):
 def test_no_answer_means_that_the_model_gave_none(verdicts):
     """A wrong answer has its text; a refusal, an "I don't know" and an empty text have none."""
 
-    def given(kind, row):
-        return row["answered"] if kind == "match" else row["taken"] is not None
+    def given(row):
+        return row["answered"] if "answered" in row else row["taken"] is not None
 
-    differing = [row["answer"] for kind, row, score in verdicts if (score.answer is not None) != given(kind, row)]
+    differing = [row["answer"] for _, row, score in verdicts if (score.answer is not None) != given(row)]
     assert len(differing) <= 0.005 * len(verdicts), differing
 
 
@@ -69,7 +69,7 @@ def test_what_is_taken_is_what_a_person_takes(verdicts):
     """The letter, and the value of the number, also where the answer is wrong."""
     letters = [(row["taken"], score.answer) for kind, row, score in verdicts if kind == "choice" and len(row["taken"] or "") == 1]
     numbers = [
-        (row["taken"], score.answer) for kind, row, score in verdicts if kind == "numeric" and readings(row["taken"] or "")
+        (row["taken"], score.answer) for kind, row, score in verdicts if kind == "numeric" and readings(row.get("taken") or "")
     ]
     assert sum(score == taken or (score or "").startswith(f"{taken})") for taken, score in letters) >= 0.98 * len(letters)
     assert sum(bool(set(readings(taken)) & set(readings(score or ""))) for taken, score in numbers) >= 0.98 * len(numbers)

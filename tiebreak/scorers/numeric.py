@@ -36,7 +36,7 @@ _ASIDE = re.compile(r"\([^()\n]{1,200}\)|\bfrom \d{4} (?:to|until) \d{4}\b")
 _CONTRAST = re.compile(
     r"[,;]?\s{1,2}(?:while|whereas|unlike|compared (?:to|with)|as opposed to|instead of|rather than"
     r"|since|because|as of|after|on a"
-    r"|i\.e|for a total|or (?:about|roughly|approximately)|including|excluding|up from|down from|which has|ahead of)\b",
+    r"|ie|for a total|or (?:about|roughly|approximately)|including|excluding|up from|down from|which has|ahead of)\b",
     re.IGNORECASE,
 )
 _UNDECIDED = re.compile(
@@ -110,7 +110,7 @@ def _in_bold(text: str) -> str | None:
 
 def _in_text(text: str) -> str | None:
     """The last number that is said, and neither denied, nor an aside, nor the number of a step."""
-    said = _LABEL.sub(" ", plain(text))
+    said = _LABEL.sub(" ", plain(text)).replace("i.e.", "ie").replace("e.g.", "eg")
     cut = _AFTERWORD.search(said)
     if cut and figures(said[: cut.start()]):
         said = said[: cut.start()]

@@ -237,7 +237,7 @@ def _is_short_for(word: str, alias: Alias, order: int) -> bool:
     if alias.shortened:
         return word[0] in alias.capitals
     first = alias.words[order - 1]
-    return len(word) <= len(first) and word[:2] == first[: len(word[:2])]
+    return first.startswith(word) or word.startswith(first) or (len(word) <= len(first) and word[:2] == first[:2])
 
 
 def _says_polar(passage: Passage, side: bool) -> bool:
