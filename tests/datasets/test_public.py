@@ -1,6 +1,8 @@
 """Public datasets: the right answers score full marks under the reference's rules, and knowing nothing scores chance."""
 
 import asyncio
+import json
+import re
 from string import ascii_uppercase
 
 import pytest
@@ -47,10 +49,30 @@ def gsm8k():
 def test_every_gold_answer_of_gsm8k_is_right(gsm8k, scorer):
     assert len(gsm8k) == 1319
     rows = (DATA / "gsm8k" / "test.jsonl").read_text(encoding="utf-8").splitlines()
-    import json
-
     gold = {str(number): json.loads(row)["answer"] for number, row in enumerate(rows, start=1)}
     assert total(gsm8k, scorer, lambda sample: gold[sample.id]) == 1319
+
+
+@pytest.mark.parametrize(
+    ("form", "least"),
+    [
+        ("{reasoning}\n\n**{number}**", 1319),
+        ("{reasoning}\n\n**Answer:** ${number}", 1319),
+        ("{reasoning}\n\n$$\\boxed{{{number}}}$$", 1319),
+        ("**{number}**\n\nExplanation:\n{reasoning}", 1319),
+        ("{reasoning}", 1300),
+    ],
+)
+def test_a_right_answer_to_gsm8k_is_right_however_it_is_put(gsm8k, form, least):
+    """The recorded reasoning with its number as chat models put it; and without, where the last step has to tell."""
+    rows = map(json.loads, (DATA / "gsm8k" / "test.jsonl").read_text(encoding="utf-8").splitlines())
+    gold = {str(number): row["answer"].rpartition("\n#### ") for number, row in enumerate(rows, start=1)}
+
+    def said(sample):
+        reasoning, _, number = gold[sample.id]
+        return form.format(reasoning=re.sub(r"<<.*?>>", "", reasoning), number=number)
+
+    assert total(gsm8k, "numeric", said) >= least
 
 
 def test_gsm8k_is_put_as_the_reference_puts_it(gsm8k):

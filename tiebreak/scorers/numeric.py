@@ -44,6 +44,7 @@ _UNDECIDED = re.compile(
     r"(?:more\b|less\b|so\b|[-+$€£]{0,2}\d|(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve)\b)",
     re.IGNORECASE,
 )
+_CONCLUSION = re.compile(r"\b(?:so|thus|hence|therefore|which means|rounds)\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"\bbetween[ \t]{1,3}[-+$€£]{0,2}$", re.IGNORECASE)
 
 
@@ -121,19 +122,22 @@ def _in_text(text: str) -> str | None:
     found = [figure for figure in _kept(said) if not _is_denied(said, figure)]
     if not found:
         return None
-    chosen = found[-1]
-    undecided = next((figure for figure in found[-3:] if _undecided(said, figure)), None)
-    if undecided is not None and len(found) <= 2:
-        return ""
-    return chosen.text
+    undecided = len(found) < 3 and any(_undecided(said, figure) for figure in found)
+    return "" if undecided else found[-1].text
 
 
 def _kept(said: str) -> list[Figure]:
-    """The numbers but for those of a comparison in the last sentence, where others are left."""
+    """The numbers but for those that the last sentence only compares with, or came from, where others are left."""
     found = figures(said)[-_LOOKED_AT:]
     if len(found) < 2:
         return found
     sentence = max(said.rfind(". ", 0, found[-1].start), said.rfind("\n", 0, found[-1].start))
+    equals = said.rfind("=")
+    if equals > sentence:
+        # "9 + 6 = 15 litres of 24": what was worked out is what is meant, or what follows from it.
+        concluded = _CONCLUSION.search(said, equals)
+        after = [figure for figure in found if figure.start > (concluded.end() if concluded else equals)]
+        return after[:1] or found
     cut = _CONTRAST.search(said, max(sentence, 0))
     kept = [figure for figure in found if cut is None or figure.end <= cut.start()]
     found = kept if kept and kept[-1].start > sentence else found
