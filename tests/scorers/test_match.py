@@ -1,8 +1,13 @@
 """Free text against a known answer."""
 
+import asyncio
+
 import pytest
 
-from tiebreak.core.trial import Outcome
+from tiebreak.core.message import user
+from tiebreak.core.sample import Sample
+from tiebreak.core.trial import Outcome, Output
+from tiebreak.registry import make_scorer
 
 
 @pytest.mark.parametrize(
@@ -70,3 +75,63 @@ def test_thoughts_are_not_scored(judge):
     """The right answer thought and another said is wrong."""
     assert judge("match", "<think>Paris</think>London").value == 0.0
     assert judge("match", "<think>London</think>Paris", thinking="London").value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "right"),
+    [
+        # denied, questioned, believed by others, compared with, one of several
+        ("The largest is Saturn, not Jupiter.", "Jupiter", False),
+        ("Jupiter? No, Saturn.", "Jupiter", False),
+        ("Many people think it is Jupiter, but it is Saturn.", "Jupiter", False),
+        ("Saturn is the second largest, after Jupiter.", "Jupiter", False),
+        ("It could be Saturn, Mars or Jupiter.", "Jupiter", False),
+        ("It is not only large: Jupiter is the largest.", "Jupiter", True),
+        # names: the surname will do, another first name will not
+        ("Fleming", "Alexander Fleming", True),
+        ("Ian Fleming", "Alexander Fleming", False),
+        ("Dr. Fleming found it", "Alexander Fleming", True),
+        ("Abe Lincoln", "Abraham Lincoln", True),
+        ("William Wordsworth", "William Shakespeare", False),
+        ("J.R.R. Tolkien", "J. R. R. Tolkien", True),
+        ("the U.S.", "United States", True),
+        # dates: the year will do, another day will not
+        ("In 1919.", "June 28, 1919", True),
+        ("June 1919", "June 28, 1919", True),
+        ("on the 28th of June, 1919", "June 28, 1919", True),
+        ("July 28, 1919", "June 28, 1919", False),
+        ("June 18, 1919", "June 28, 1919", False),
+        # numbers, in words too; a sign is part of them
+        ("twenty-five", "25", True),
+        ("about 1.5 million people", "1,500,000", True),
+        ("It is 50.", "-50", False),
+        ("It is \u221250.", "-50", True),
+        # yes and no
+        ("Yes, no doubt about it.", "No", False),
+        ("I have no idea.", "No", False),
+        ("That is not true.", "True", False),
+        # words in an order that matters, and in one that does not
+        ("Paul Allen and Bill Gates", "Bill Gates and Paul Allen", True),
+        ("mi re do", "do re mi", False),
+        # words run together, as citations leave them
+        ("It opened in19371.", "1937", True),
+        ("the rearview mirror", "rear-view mirror", True),
+    ],
+)
+def test_what_says_an_answer_and_what_does_not(judge, text, target, right):
+    """The rules of free text, one by one."""
+    assert judge("match", text, targets=(target,)).value == float(right)
+
+
+def test_words_of_the_question_tell_nothing():
+    """Naming the river again is no answer to which country it is in; sorted words are an answer by their order."""
+    scorer = make_scorer("match")
+
+    def value(question, target, text):
+        sample = Sample(id="s", messages=(user(question),), targets=(target,))
+        return asyncio.run(scorer.score(sample, Output(text=text), None)).value
+
+    assert value("Which metro station is near?", "Park metro station", "Hill metro station") == 0
+    assert value("Which metro station is near?", "Park metro station", "The Park station") == 1
+    assert value("Sort: pear fig apple", "apple fig pear", "1. apple\n2. fig\n3. pear") == 1
+    assert value("Sort: pear fig apple", "apple fig pear", "fig apple pear") == 0

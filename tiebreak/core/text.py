@@ -7,7 +7,10 @@ import unicodedata
 
 _THOUGHT = re.compile(r"<(/?)(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
 
-_APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'"})
+_TYPOGRAPHIC = str.maketrans(
+    {"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": ";"}
+)
+"""What most texts that are not plain ASCII have, as its plain counterpart, which means the same here."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _POSSESSIVE = re.compile(r"'s\b|'")
 _BOUNDARY = re.compile(r"[,!?;:\n()\[\]{}\"|\u2014]+|\.(?!\d)|(?<!\d)\.(?=\d)|\s[-\u2013]\s")
@@ -63,7 +66,7 @@ def clauses(text: str) -> str:
     Accents, quotes and mark-up are gone; numbers keep their sign and decimal point and lose their
     thousands separators; a percent or currency sign is a word of its own.
     """
-    plain = text.translate(_APOSTROPHES)
+    plain = text if text.isascii() else text.translate(_TYPOGRAPHIC)
     if not plain.isascii():
         # Combining marks go first as well: putting a long run of them in order takes quadratic time.
         plain = _without_marks(unicodedata.normalize("NFKD", _without_marks(plain)))

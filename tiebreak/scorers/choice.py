@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from functools import lru_cache
 from string import ascii_uppercase
 from typing import ClassVar
 
@@ -204,7 +205,12 @@ def _in_words(text: str, choices: tuple[str, ...]) -> int | None:
 def _choices_said(said: str, choices: tuple[str, ...]) -> list[int]:
     found = [i for i, choice in enumerate(choices[: len(ascii_uppercase)]) if says(said, choice)]
     # "New York City" also says "New York": the longer choice covers the shorter.
-    return [i for i in found if not any(j != i and words(choices[i]) in words(choices[j]) for j in found)]
+    return [i for i in found if not any(j != i and _words(choices[i]) in _words(choices[j]) for j in found)]
+
+
+@lru_cache(maxsize=4096)
+def _words(choice: str) -> str:
+    return words(choice)
 
 
 def _alone(text: str, choices: tuple[str, ...]) -> int | None:

@@ -59,11 +59,18 @@ class Keywords:
             return Score.of(False, answer=None, because="cut off by the length limit")
         text = readable(output.text)
         said = clauses(text)
-        found = [word for word in wanted.accept if says_phrase(said, word)]
-        rejected = [word for word in wanted.reject if says_phrase(said, word)]
+        present = set(said.split())
+        found = [word for word in wanted.accept if _may_be_said(word, present) and says_phrase(said, word)]
+        rejected = [word for word in wanted.reject if _may_be_said(word, present) and says_phrase(said, word)]
         right = _are_enough(found, wanted) and not rejected
         answer = ", ".join(found or rejected) or shown(text)
         return Score.of(right, answer=answer, because=_reason(wanted, rejected), second=_contains(text, wanted))
+
+
+def _may_be_said(keyword: str, present: set[str]) -> bool:
+    """A quick look: plain words that are not there need not be looked for."""
+    words = keyword.lower().split()
+    return not keyword.isascii() or not "".join(words).isalnum() or present.issuperset(words)
 
 
 def _are_enough(found: Sequence[str], wanted: Wanted) -> bool:

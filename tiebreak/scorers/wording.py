@@ -32,7 +32,7 @@ _UNSPACED = re.compile("[\u3040-\u9fff\u0e00-\u0eff]")
 _MAYBE_GLUED = re.compile("[a-z][A-Z0-9]|[0-9][A-Z]|[12][0-9]{4}|[\u3040-\u9fff]")
 _GLUED = re.compile(
     "(?<=[\u3040-\u9fff])(?=[!-~])|(?<=[!-~])(?=[\u3040-\u9fff])|(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Z][a-z])"
-    r"|(?<=\b[12]\d{3})(?=[1-9]{1,2}(?:[.,;\s)]|$))"
+    r"|(?<=(?<![\d.,])[12]\d{3})(?=[1-9]{1,2}(?:[.,;\s)]|$))"
 )
 """Where words and figures run together in answers with citations: "in19971", "theImperial system"."""
 _REACH = 14
@@ -96,7 +96,7 @@ class Accepted:
     __slots__ = ("aliases", "are_signs", "asked", "words")
 
     def __init__(self, question: str, targets: Sequence[str]) -> None:
-        self.asked = frozenset(normal_words(raw_tokens(_last_question(question)))) - MARKS
+        self.asked = frozenset(normal_words(raw_tokens(question))) - MARKS
         self.aliases = tuple(Alias(target, self.asked) for target in targets)
         self.are_signs = not any(alias.words for alias in self.aliases)
         """Brackets and the like, which have no words."""
@@ -111,9 +111,14 @@ def _last_question(text: str) -> str:
     return last if len(last) <= _LONGEST_QUESTION else ""
 
 
-@lru_cache(maxsize=4096)
-def accepted_of(question: str, targets: tuple[str, ...]) -> Accepted:
-    """The accepted answers; several contestants get the same question."""
+def accepted_of(prompt: str, targets: tuple[str, ...]) -> Accepted:
+    """The accepted answers to what was asked."""
+    return _remembered(_last_question(prompt), targets)
+
+
+@lru_cache(maxsize=1024)
+def _remembered(question: str, targets: tuple[str, ...]) -> Accepted:
+    """Several contestants get the same question one after the other."""
     return Accepted(question, targets)
 
 
