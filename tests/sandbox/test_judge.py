@@ -51,6 +51,8 @@ async def test_the_work_sees_nothing_of_the_check(workspace):
     """Neither its files, nor its processes, nor its sockets; what is given by name is there, and stays."""
     script = """
 work sh -c 'ls -A; ls /run; env; cat hidden.txt /proc/*/cwd/hidden.txt' > seen.txt 2> /dev/null || true
+work sh -c 'cat /proc/*/cmdline /proc/*/environ' 2> /dev/null > lines.txt || true
+! grep -a -E 'word-of-the-script|JUDGE_FD=' lines.txt
 ! grep -E 'hidden|expected|run_tests|work_client|JUDGE' seen.txt
 echo given > input.txt
 test "$(work -i input.txt -i driver.sh bash driver.sh)" = given
