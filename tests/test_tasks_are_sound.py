@@ -160,3 +160,28 @@ def test_a_task_that_can_be_cheated_is_found(tmp_path: Path) -> None:
     done = run("check-tasks", "weak.md", cwd=tmp_path, timeout=120)
 
     assert done.returncode == 2 and "a cheat passes: early exit" in done.stdout
+
+
+def test_a_line_of_a_check_that_cannot_fail_is_found(tmp_path: Path) -> None:
+    write(
+        tmp_path / "weak.md",
+        """
+        Write 42 to answer.txt, without a line break in between.
+
+        ## Verify
+
+        ```bash
+        ! grep -q 41 answer.txt
+        grep -q 42 answer.txt
+        ```
+
+        ## Solution
+
+        ```bash
+        echo 42 > answer.txt
+        ```
+        """,
+    )
+    done = run("check-tasks", "weak.md", cwd=tmp_path, timeout=120)
+
+    assert done.returncode == 2 and "cannot fail: ! grep -q 41 answer.txt" in done.stdout, done.stdout + done.stderr

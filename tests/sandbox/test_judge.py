@@ -51,11 +51,14 @@ async def test_the_work_sees_nothing_of_the_check(workspace):
     """Neither its files, nor its processes, nor its sockets; what is given by name is there, and stays."""
     script = """
 work sh -c 'ls -A; ls /run; env; cat hidden.txt /proc/*/cwd/hidden.txt' > seen.txt 2> /dev/null || true
-! grep -E 'hidden|expected|run_tests|work_client|JUDGE' seen.txt
+work sh -c 'cat /proc/*/cmdline /proc/*/environ' 2> /dev/null > lines.txt || true
+if grep -a -E 'word''-of-the-script' lines.txt; then exit 1; fi
+test -s seen.txt; if grep -E 'hidden|expected|run_tests|work_client|JUDGE' seen.txt; then exit 1; fi
 echo given > input.txt
 test "$(work -i input.txt -i driver.sh bash driver.sh)" = given
 test "$(work bash driver.sh)" = given
-! work cat hidden.txt 2> /dev/null
+if work cat hidden.txt 2> /dev/null; then exit 1; fi
+: word-of-the-script
 """
     assert (await verify(workspace, script)).passed, (await verify(workspace, script)).output
 

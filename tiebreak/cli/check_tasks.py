@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tiebreak.cli import exits
@@ -50,6 +50,9 @@ def prove(paths: Sequence[str], *, allow_unsandboxed: bool = False) -> int:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             summary = runner.run(run_plan(plan))
     problems = _problems(summary)
+    for sample in (plan.dataset[place] for place in range(len(plan.dataset))):
+        if sample.task and sample.task.check and (line := _line_that_cannot_fail(sample.task.check.script)):
+            problems.setdefault(sample.id, []).append(f"under `bash -e` this line of its check cannot fail: {line}")
     tasks = list(dict.fromkeys(a.sample for c in summary.contestants if c.work for a in c.work.attempts))
     for task in tasks:
         found = problems.get(task, [])
@@ -69,7 +72,13 @@ def _plan(paths: Sequence[str], folder: Path, *, allow_unsandboxed: bool) -> Pla
     return make_plan(spec)
 
 
-def _problems(summary: Summary) -> Mapping[str, list[str]]:
+def _line_that_cannot_fail(script: str) -> str:
+    """A line that begins with `!` never ends a script; only as the last one does it decide."""
+    lines = [line.strip() for line in script.strip().splitlines()]
+    return next((line for line in lines[:-1] if line.startswith("! ") and "||" not in line), "")
+
+
+def _problems(summary: Summary) -> dict[str, list[str]]:
     """What is wrong with each task that is not as it must be."""
     problems: dict[str, list[str]] = {}
     for contestant in summary.contestants:

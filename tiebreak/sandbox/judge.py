@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from tiebreak.core.errors import SandboxError
 from tiebreak.core.work import Command, Finished
 from tiebreak.sandbox import tree
@@ -27,6 +29,7 @@ from tiebreak.sandbox.execute import execute
 
 _HERE = Path(__file__).resolve().parent
 _HELPERS = ("run_tests.py", "remote.py", "work_client.py")
+_SCRIPT = "check.sh"
 _PRELUDE = 'work() {{ "{python}" -I -S "{client}" "$@"; }}; export -f work; '
 _MOST_REQUEST = 64 << 20
 _MOST_OUTPUT = 4 << 20
@@ -38,11 +41,6 @@ def helpers(check_files: Sequence[str]) -> dict[str, bytes]:
     """Files of ours that a check finds in its sandbox, and the names of its own."""
     own = {name: (_HERE / name).read_bytes() for name in _HELPERS}
     return {**own, "check_files.json": json.dumps(list(check_files)).encode()}
-
-
-def script_with_work(script: str, box: Box) -> str:
-    """A check's script in which `work` is a command."""
-    return _PRELUDE.format(python=python_inside(), client=box.extra_path("work_client.py")) + script
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,6 +56,13 @@ class Judge:
     program: bool = False
     """The work is one program among the extra files of its sandbox, which has Python's own library and nothing besides."""
 
+    async def run_script(self, script: str, *, timeout_s: float) -> Finished:
+        """Run a check's script, in which `work` is a command. It is a file: what is on a command line, others may read."""
+        prelude = _PRELUDE.format(python=python_inside(), client=self.check.extra_path("work_client.py"))
+        extra = {**self.check.extra, _SCRIPT: (prelude + script).encode("utf-8", "replace")}
+        judge = dataclasses.replace(self, check=dataclasses.replace(self.check, extra=extra))
+        return await judge.run(Command(argv=("/bin/bash", "-e", self.check.extra_path(_SCRIPT)), timeout_s=timeout_s))
+
     async def run(self, command: Command) -> Finished:
         """Run the check, and whatever it asks for."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -71,8 +76,7 @@ class Judge:
                 "RUN_TESTS": self.check.extra_path("run_tests.py"),
             }
             try:
-                changed = {name: getattr(command, name) for name in command.__struct_fields__} | {"env": env}
-                return await execute(self.check, Command(**changed), passed=(theirs.fileno(),))
+                return await execute(self.check, structs.replace(command, env=env), passed=(theirs.fileno(),))
             finally:
                 serving.cancel()
                 await asyncio.shield(service.close(serving))

@@ -41,7 +41,7 @@ from tiebreak.sandbox.bridge import Gateway
 from tiebreak.sandbox.command_line import Box, Folders
 from tiebreak.sandbox.difference import BY_PRODUCTS, cut, differences
 from tiebreak.sandbox.execute import execute
-from tiebreak.sandbox.judge import Judge, helpers, script_with_work
+from tiebreak.sandbox.judge import Judge, helpers
 from tiebreak.sandbox.scratch import Scratch
 
 _LONGEST_SCRIPT = 100_000
@@ -146,9 +146,9 @@ class Workspace:
     async def _judged(self, check: Check) -> Verdict:
         folder = self._scratch.folder(f"check-{next(self._checks)}")
         try:
+            _refuse_long(check.script)
             judge = await asyncio.to_thread(self._judge, check, folder)
-            script = script_with_work(check.script, judge.check)
-            return _verdict(await judge.run(_script(script, timeout_s=check.timeout_s)), check, self._task)
+            return _verdict(await judge.run_script(check.script, timeout_s=check.timeout_s), check, self._task)
         finally:
             await asyncio.shield(asyncio.to_thread(scratches.remove_tree, folder))
 
@@ -200,10 +200,14 @@ def _sweep(root: Path | None) -> None:
         scratches.remove_stale(root)
 
 
-def _script(script: str, timeout_s: float = 120.0) -> Command:
+def _script(script: str) -> Command:
+    _refuse_long(script)
+    return Command(argv=("/bin/bash", "-e", "-c", script, "script"))
+
+
+def _refuse_long(script: str) -> None:
     if len(script.encode("utf-8", "replace")) > _LONGEST_SCRIPT:
         raise SandboxError(f"a script may have at most {_LONGEST_SCRIPT} bytes: put the rest into a file")
-    return Command(argv=("/bin/bash", "-e", "-c", script, "script"), timeout_s=timeout_s)
 
 
 def _verdict(finished: Finished, check: Check, task: Task) -> Verdict:
