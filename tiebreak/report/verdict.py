@@ -263,7 +263,7 @@ def _readings(summary: Summary) -> list[Claim]:
 def _looks(summary: Summary) -> list[Claim]:
     """How often somebody looked early, or asked for more, and what that costs."""
     facts = {"looks": summary.looks, "extensions": summary.extensions, "error": summary.error}
-    return [Claim("looks", facts)] if (summary.looks or summary.extensions) and len(summary.tested) > 1 else []
+    return [Claim("looks", facts)] if (summary.looks or summary.extensions) and summary.comparisons else []
 
 
 def _left_out(summary: Summary) -> list[Claim]:
