@@ -144,6 +144,21 @@ def test_failures_that_only_turn_the_order_behind_leave_the_leader(tmp_path: Pat
     assert claim.sentence.endswith("The order behind changes if failed trials count as wrong.")
 
 
+def test_a_choice_does_not_hang_on_failures_either(tmp_path: Path) -> None:
+    """Chosen on one half; on the other it is better only because its timeouts are left out."""
+    rng = np.random.default_rng(2)
+    hard = rng.random(400) < 0.3
+    contestants = [
+        Planted(label="a", planted=["timeout" if miss else 1.0 for miss in hard]),
+        Planted(label="b", planted=[float(luck > 0.2) for luck in rng.random(400)]),
+    ]
+    summary = summary_of(write_run(tmp_path, contestants, 400, choose_on="half"))
+    claim = claims(summary)[0]
+    assert claim.kind == "chosen"
+    assert (claim.facts["label"], claim.facts["better_than"], claim.facts["depends_on_failures"]) == ("a", [], ["b"])
+    assert claim.sentence.endswith("Against b it depends on whether failed trials count as wrong.")
+
+
 def test_a_misreading_of_one_contestant_withholds_the_leader(tmp_path: Path) -> None:
     """Twenty right answers of b that the first rule takes for wrong; the second reads them."""
     right = only(200, range(20))

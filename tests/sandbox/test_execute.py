@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -265,3 +266,20 @@ exec {real.path} "$@"
         else:
             assert (await workspace.run(Command(argv=("echo", "hello")))).output == "hello\n"
     assert len(starts.read_text().splitlines()) == min(failures + 1, 3)
+
+
+async def test_no_variable_of_a_command_is_on_a_command_line(workspace):
+    """Everybody on the machine can read those."""
+    secret = f"key-{os.urandom(8).hex()}"
+    running = asyncio.create_task(workspace.run(Command(argv=("sleep", "3"), env={"AGENT_KEY": secret})))
+    await until(lambda: any(b"sleep" in line for line in command_lines()))
+    assert [line for line in command_lines() if secret.encode() in line] == []
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert (await workspace.run(Command(argv=("printenv", "AGENT_KEY"), env={"AGENT_KEY": secret}))).output.strip() == secret
+
+
+def command_lines():
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            yield path.read_bytes()

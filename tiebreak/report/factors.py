@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tiebreak.core.contestant import FACTORS, Contestant, listed_settings
-from tiebreak.report.ranking import Course, score_table
+from tiebreak.report.ranking import Course, failures_wrong_table, score_table
 from tiebreak.report.tally import Tally
 from tiebreak.stats.effects import Effect, LevelMean
 from tiebreak.stats.family import SURE
 from tiebreak.store.reader import StoreReader
 
 if TYPE_CHECKING:
-    from tiebreak.stats.holdout import Choice
+    from tiebreak.stats.holdout import Choice, Rival
 
 _KEYS = "SELECT sample, max(grouped) FROM samples GROUP BY sample ORDER BY min(place), sample"
 
@@ -43,6 +43,8 @@ class ChosenRival:
     """Whether the chosen is shown to be better."""
     worse: bool
     """Whether the chosen is shown to be worse."""
+    depends_on_failures: bool = False
+    """Whether it would be shown to differ, if failures were not counted as wrong as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,17 +113,25 @@ def _allowing_for_extensions(effect: Effect, scale: float) -> Effect:
 
 def choose_best(reader: StoreReader, tested: Tested, course: Course) -> Chosen | None:
     """The best contestant by one half of the samples, tested on the other; None where there is too little to say."""
-    from tiebreak.stats.holdout import choose, halves
+    from tiebreak.stats.holdout import choose, halves, rivals_of
 
     if len(tested) < 2:
         return None
     keys = [group or sample for sample, group in reader.rows(_KEYS)]
-    found = choose(score_table([tally for _, tally in tested]), halves(keys, reader.info.protocol.seed), course.groups)
-    return None if found is None else _chosen(found, [c.label for c, _ in tested], course.schedule.end_scale)
+    chosen_on = halves(keys, reader.info.protocol.seed)
+    tallies = [tally for _, tally in tested]
+    found = choose(score_table(tallies), chosen_on, course.groups)
+    if found is None:
+        return None
+    testing = [not on for on in chosen_on]
+    strict = rivals_of(found.contestant, failures_wrong_table(tallies), testing, course.groups)
+    return _chosen(found, strict, [c.label for c, _ in tested], course.schedule.end_scale)
 
 
-def _chosen(found: Choice, labels: Sequence[str], scale: float) -> Chosen:
-    shown = {rival.contestant: rival.separated and rival.p_corrected * scale < SURE for rival in found.rivals}
+def _chosen(found: Choice, strict: Sequence[Rival], labels: Sequence[str], scale: float) -> Chosen:
+    """The choice as reports show it; a rival is shown better or worse only if it is so with failures counted wrong, too."""
+    sides = [{(r.contestant, r.difference > 0) for r in own if r.p_corrected * scale < SURE} for own in (found.rivals, strict)]
+    shown = sides[0] & sides[1]
     rivals = [
         ChosenRival(
             label=labels[rival.contestant],
@@ -130,8 +140,9 @@ def _chosen(found: Choice, labels: Sequence[str], scale: float) -> Chosen:
             low=rival.low,
             high=rival.high,
             p_corrected=min(1.0, rival.p_corrected * scale),
-            better=shown[rival.contestant] and rival.difference > 0,
-            worse=shown[rival.contestant] and rival.difference < 0,
+            better=(rival.contestant, True) in shown,
+            worse=(rival.contestant, False) in shown and rival.difference < 0,
+            depends_on_failures=(rival.contestant, rival.difference > 0) in sides[0] - sides[1],
         )
         for rival in found.rivals
     ]

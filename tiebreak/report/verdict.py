@@ -162,6 +162,7 @@ def _chosen_facts(chosen: Chosen) -> dict[str, Any]:
         "better_than": [rival.label for rival in chosen.rivals if rival.better],
         "worse_than": [rival.label for rival in chosen.rivals if rival.worse],
         "not_shown": [rival.label for rival in chosen.rivals if not (rival.better or rival.worse)],
+        "depends_on_failures": [rival.label for rival in chosen.rivals if rival.depends_on_failures],
     }
 
 
@@ -263,7 +264,7 @@ def _readings(summary: Summary) -> list[Claim]:
 def _looks(summary: Summary) -> list[Claim]:
     """How often somebody looked early, or asked for more, and what that costs."""
     facts = {"looks": summary.looks, "extensions": summary.extensions, "error": summary.error}
-    return [Claim("looks", facts)] if (summary.looks or summary.extensions) and len(summary.tested) > 1 else []
+    return [Claim("looks", facts)] if (summary.looks or summary.extensions) and summary.comparisons else []
 
 
 def _left_out(summary: Summary) -> list[Claim]:
@@ -353,6 +354,8 @@ def _tell_chosen(facts: Facts) -> str:
     parts += [f"worse than {listed(facts['worse_than'])}"] if facts["worse_than"] else []
     parts += [f"not shown to differ from {listed(facts['not_shown'])}"] if facts["not_shown"] else []
     flattered = f"Where it was chosen it scored {facts['score_where_chosen']:.2f}."
+    if turned := facts["depends_on_failures"]:
+        flattered += f" Against {listed(turned)} it depends on whether failed trials count as wrong."
     return f"{said}: there it is {', and '.join(parts)}. {flattered}" if parts else f"{said}. {flattered}"
 
 

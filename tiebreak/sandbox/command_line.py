@@ -375,5 +375,6 @@ def _landlock_words(box: Box, command: Command, port: int, procs_files: list[Pat
             yield f"read={path}"
     if port:
         yield f"port={port}"
-    for name, value in environment(box, command).items():
-        yield f"env={name}={value}"
+    # By a descriptor: a command line can be read by everybody on the machine, and an agent's key is in here.
+    variables = "\0".join(f"{name}={value}" for name, value in environment(box, command).items())
+    yield f"environment={inherited.content(variables.encode('utf-8', 'surrogateescape'))}"

@@ -1,7 +1,8 @@
 """A link of the chain where there are no namespaces: Landlock rules, no privileges, then the program.
 
 python -I -S confine.py KEY=VALUE… -- PROGRAM…
-landlock=0|1   write=FOLDER   read=PATH   port=NUMBER   env=NAME=VALUE   cwd=FOLDER
+landlock=0|1   write=FOLDER   read=PATH   port=NUMBER   cwd=FOLDER
+environment=DESCRIPTOR (NAME=VALUE, a zero byte between)
 procs=FILE (cgroup.procs of a control group to enter)   limit=RESOURCE:SOFT:HARD
 user=NUMBER (whom root becomes)   seccomp=DESCRIPTOR (of a filter of system calls)
 """
@@ -50,8 +51,14 @@ def main() -> None:
     _die_with(keeper)
     if descriptor := _first(settings, "seccomp"):
         _filter_calls(int(descriptor))
-    env = dict(value.split("=", 1) for key, value in settings if key == "env")
+    env = _environment(int(_first(settings, "environment")))
     os.execve(program[0], program, env)  # noqa: S606
+
+
+def _environment(descriptor: int) -> dict[bytes, bytes]:
+    with open(descriptor, "rb") as file:
+        variables = file.read().split(b"\0")
+    return {name: value for name, _, value in (variable.partition(b"=") for variable in variables) if name}
 
 
 def _die_with(keeper: int) -> None:

@@ -13,6 +13,9 @@ from tiebreak.stats.paired import Floats, Integers, Paired, compare_pairs
 from tiebreak.stats.schedule import Schedule
 from tiebreak.stats.sequential import anytime_p
 
+_DIGITS = 12
+"""Of scores and differences; what is below is rounding."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
@@ -69,8 +72,7 @@ def decide(
 
 def tiers_of(rows: Sequence[int], scores: Sequence[float], better: frozenset[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
     """The tiers that follow from who is shown to be better, each ordered by score."""
-    # Rounding must not decide between equals.
-    ordered = sorted(rows, key=lambda row: (-round(scores[row], 12), row))
+    ordered = sorted(rows, key=lambda row: (-scores[row], row))
     return tuple(map(tuple, tiers(ordered, lambda a, b: (a, b) in better)))
 
 
@@ -94,10 +96,12 @@ def fitted_scores(table: Floats) -> Floats:
     counts = known.sum(axis=0)
     means = cells.sum(axis=0) / counts
     system = np.diag(known.sum(axis=1)) - (known / counts) @ known.T
-    effects = np.linalg.pinv(system, hermitian=True) @ (cells - known * means).sum(axis=1)
+    # One eigenvalue is 0, and rounding must not make it look like more.
+    effects = np.linalg.pinv(system, rcond=1e-10, hermitian=True) @ (cells - known * means).sum(axis=1)
     samples = (cells - known * effects[:, None]).sum(axis=0) / counts
     scores: Floats = np.where(known.any(axis=1), effects + (samples.mean() if len(samples) else 0.0), np.nan)
-    return scores
+    # Rounding must not decide between equals.
+    return np.round(scores, _DIGITS)
 
 
 def turned_pairs(one: Decision, other: Decision) -> frozenset[tuple[int, int]]:
@@ -127,7 +131,7 @@ def _compare(table: Floats, groups: Integers | None, done: Sequence[int], planne
         tests = [(at[stage.samples][pair], stage.alpha) for stage in stages if stage.samples <= asked]
         looks = schedule.look_alpha(planned, pair, unfinished=asked < planned)
         found.append(_tested(at[asked][pair], tests, looks, table[:, :asked], groups))
-    return [pair for pair in found if pair.samples]
+    return [replace(pair, difference=round(pair.difference, _DIGITS)) for pair in found if pair.samples]
 
 
 def _at(end: int, table: Floats, pairs: list[tuple[int, int]], groups: Integers | None) -> dict[tuple[int, int], Paired]:

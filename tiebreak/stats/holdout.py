@@ -105,7 +105,7 @@ def choose(scores: Floats, choose_on: Sequence[bool], groups: Sequence[int] | No
         score_where_chosen=score_where_chosen,
         score=score,
         optimism=score_where_chosen - score.mean,
-        rivals=_rivals(scores, best, ~choosing, groups),
+        rivals=rivals_of(best, scores, ~choosing, groups),
     )
 
 
@@ -113,7 +113,11 @@ def _estimate(row: Floats, counted: npt.NDArray[np.bool_], groups: Sequence[int]
     return estimate_mean(row[counted].tolist(), None if groups is None else np.asarray(groups)[counted].tolist())
 
 
-def _rivals(scores: Floats, best: int, testing: npt.NDArray[np.bool_], groups: Sequence[int] | None) -> tuple[Rival, ...]:
+def rivals_of(
+    best: int, scores: Floats, testing: Sequence[bool] | npt.NDArray[np.bool_], groups: Sequence[int] | None
+) -> tuple[Rival, ...]:
+    """The chosen contestant against every other one that has a sample in common with it on the testing half."""
+    testing = np.asarray(testing, dtype=np.bool_)
     labels = None if groups is None else np.asarray(groups, dtype=np.int64)[testing]
     others = [(best, other) for other in range(len(scores)) if other != best]
     pairs = [pair for pair in compare_pairs(scores[:, testing], others, labels) if pair.samples]
