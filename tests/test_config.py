@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tiebreak.config import load_config
-from tiebreak.core.errors import ConfigError
+from tiebreak.core.errors import ConfigError, ModelError
+from tiebreak.registry import make_ref
 
 
 def config(tmp_path: Path, text: str):
@@ -88,3 +89,14 @@ def test_a_file_with_everything_commented_out_says_nothing(tmp_path, text):
 def test_categories_are_those_of_the_file_and_of_its_models(tmp_path):
     text = "categories: {quick: [gpt-4]}\nmodels:\n- {name: a, provider: openai, categories: [quick, cheap]}\n"
     assert config(tmp_path, text).categories == {"quick": ("gpt-4", "a"), "cheap": ("a",)}
+
+
+@pytest.mark.parametrize("url", ["http://user:hunter2@127.0.0.1:9/v1", "user:hunter2@127.0.0.1:9"])
+def test_an_address_holds_no_password(tmp_path, monkeypatch, url):
+    """It would be shown and stored; the message does not repeat it either."""
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    with pytest.raises(ModelError, match=r"127\.0\.0\.1:9 holds a name or a password") as raised:
+        make_ref("openai", "x")
+    assert "hunter2" not in str(raised.value)
+    with pytest.raises(ModelError, match="holds a name or a password"):
+        config(tmp_path, f"models: [{{name: a, provider: openai, base_url: '{url}'}}]")

@@ -19,7 +19,7 @@ from tiebreak.core.errors import BenchmarkError, ConfigError
 from tiebreak.core.model import Limits, ModelRef, Price
 from tiebreak.core.protocols import Endpoint
 from tiebreak.core.record import Record
-from tiebreak.registry import Catalog, did_you_mean, is_known, make_ref, names, plugin, provider_class
+from tiebreak.registry import Catalog, did_you_mean, is_known, make_ref, names, plugin, provider_class, refuse_password
 
 FILE_NAME = "models_config.yaml"
 _CHECKOUT = Path(__file__).parents[1] / "benchmark"
@@ -291,6 +291,7 @@ def _ref(entry: _Model, place: str) -> ModelRef:
         hint = did_you_mean(entry.provider, names("providers"))
         raise ConfigError(f"{place}: models.provider: there is no provider {entry.provider!r}{hint}")
     url, name = _expanded(entry.base_url, place), entry.model or entry.name
+    refuse_password(url)
     is_compatible = entry.provider == "openai-api"
     base = (
         ModelRef(provider=entry.provider, name=name, label=entry.name) if is_compatible else make_ref(entry.provider, name, url)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from tiebreak.core.contestant import AgentRef
 from tiebreak.core.errors import AmbiguousModel, ConfigError, DatasetError, MissingKey, ModelError, UnknownModel, UsageError
@@ -382,6 +383,7 @@ def make_ref(provider: str, name: str, base_url: str = "") -> ModelRef:
     if provider == "openai-api":
         return _compatible_ref(name)
     base_url = base_url or next((os.environ[v] for v in served_by.url_variables if os.environ.get(v)), "")
+    refuse_password(base_url)
     return ModelRef(
         provider=_door(provider, name, base_url),
         name=name,
@@ -392,6 +394,14 @@ def make_ref(provider: str, name: str, base_url: str = "") -> ModelRef:
         local=served_by.local,
         reference=served_by.reference,
     )
+
+
+def refuse_password(url: str) -> None:
+    """An address is shown and kept with the run: nothing secret may stand in it."""
+    netloc = urlsplit(url if "://" in url else f"//{url}").netloc
+    if "@" in netloc:
+        host = netloc.rpartition("@")[2]
+        raise ModelError(f"the address of {host} holds a name or a password; leave them out, and put the key in its variable")
 
 
 def _door(provider: str, name: str, base_url: str) -> str:
@@ -411,6 +421,7 @@ def _compatible_ref(name: str) -> ModelRef:
     url = os.environ.get(f"{prefix}_BASE_URL", "")
     if not url:
         raise ModelError(f"'openai-api/{name}' needs the server's address: set {prefix}_BASE_URL")
+    refuse_password(url)
     return ModelRef(
         provider="openai-api",
         name=model,

@@ -11,7 +11,7 @@ import pytest
 from tiebreak.core.errors import ConfigError, FailureKind, ProviderError
 from tiebreak.core.message import Reply, Usage, user
 from tiebreak.core.model import ModelRef, Request, Verbatim
-from tiebreak.core.redact import Redactor
+from tiebreak.core.redact import HIDDEN, Redactor
 from tiebreak.engine.recording import Cache, Recorder, Replay, request_key
 
 MODEL = ModelRef(provider="openai", name="m", label="m")
@@ -106,3 +106,16 @@ def test_requests_only_their_provider_can_read_are_not_taken_for_each_other():
 
     assert len(set(unread)) == 2
     assert len(set(read)) == 1
+
+
+async def test_no_secret_is_remembered(tmp_path):
+    """A server may repeat the key it was sent."""
+
+    class Repeats:
+        async def generate(self, request, listener=None):
+            return Reply(text="your key is canary-key-123")
+
+    with contextlib.closing(Cache(Repeats(), tmp_path, MODEL, Redactor(["canary-key-123"]))) as cache:
+        await cache.generate(Request(model="m", messages=(user("hi"),)))
+        assert (await cache.generate(Request(model="m", messages=(user("hi"),)))).text == f"your key is {HIDDEN}"
+    assert b"canary-key-123" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())

@@ -149,3 +149,9 @@ def test_a_question_that_is_none_is_refused(server: Serving, query: str) -> None
 def test_no_name_leads_out_of_the_results(server: Serving, name: str) -> None:
     key = f"Cookie: tiebreak_{server.port}={TOKEN}"
     assert ask(server, key, path=f"/run/{name}")[0] in (400, 404)
+
+
+def test_a_question_with_very_many_fields_is_answered_like_any_other(server: Serving) -> None:
+    fields = "&".join(f"f{n}=1" for n in range(100))
+    assert ask(server, path=f"/?{fields}")[0] == 403
+    assert ask(server, f"Authorization: Bearer {TOKEN}", path=f"/?{fields}")[0] == 200

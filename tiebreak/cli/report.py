@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import html
 import os
 import sys
+import tempfile
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -111,14 +114,28 @@ def view_runs(run: str | None, *, port: int, browser: bool) -> int:
     console = Console()
     folder = find_run(run, results_root()).resolve() if run else None
 
-    def ready(address: str) -> None:
-        console.line(address)
-        console.line("The address holds a key: do not pass it on. Ctrl-C ends the viewer.", style="dim")
-        if browser and _can_show():
-            webbrowser.open(address)
+    with contextlib.ExitStack() as stack:
 
-    serve(results_root(), folder, port=port, ready=ready)
+        def ready(address: str) -> None:
+            console.line(address)
+            console.line("The address holds a key: do not pass it on. Ctrl-C ends the viewer.", style="dim")
+            if browser and _can_show():
+                webbrowser.open(stack.enter_context(_private_page(address)))
+
+        serve(results_root(), folder, port=port, ready=ready)
     return 0
+
+
+@contextlib.contextmanager
+def _private_page(address: str) -> Iterator[str]:
+    """The address of a page that leads to another one, and that only this user can read.
+
+    What a browser is started with can be read by everybody on the machine, and the address holds a key.
+    """
+    with tempfile.TemporaryDirectory(prefix="tiebreak-view-") as folder:
+        page = Path(folder, "view.html")
+        page.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(address)}">', encoding="utf-8")
+        yield page.as_uri()
 
 
 def _can_show() -> bool:

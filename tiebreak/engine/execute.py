@@ -409,7 +409,7 @@ class _Engine:
             opened.callback(recorder.close)
             answering = recorder
         if pace.cache_dir:
-            cache = Cache(answering, Path(pace.cache_dir), model)
+            cache = Cache(answering, Path(pace.cache_dir), model, self.redact)
             opened.callback(cache.close)
             answering = cache
         return answering

@@ -134,9 +134,10 @@ class Replay:
 class Cache(_Before):
     """Remembers good answers between runs. A remembered answer is marked, and costs and counts nothing."""
 
-    def __init__(self, inner: Generates, folder: Path, model: ModelRef) -> None:
+    def __init__(self, inner: Generates, folder: Path, model: ModelRef, redact: Redact = str) -> None:
         super().__init__(inner)
         self._model = model.digest
+        self._redact = redact
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._answers = sqlite3.connect(folder / "answers.sqlite", isolation_level=None)
@@ -153,7 +154,8 @@ class Cache(_Before):
             return replace(_REPLY.decode(row[0]), cached=True)
         reply = await self._inner.generate(request, listener)
         with contextlib.suppress(sqlite3.Error):  # A full disk is no reason to lose an answer.
-            self._answers.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, msgspec.json.encode(reply)))
+            kept = self._redact(msgspec.json.encode(reply).decode()).encode()
+            self._answers.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, kept))
         return reply
 
     def close(self) -> None:

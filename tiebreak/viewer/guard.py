@@ -27,6 +27,7 @@ HEADERS = (
     (b"cache-control", b"no-store"),
 )
 _OWN_SITES = ("", "same-origin", "none")
+_MOST_FIELDS = 20
 
 
 class Guard:
@@ -74,7 +75,10 @@ class Guard:
         return any(self._same(value) for value in given)
 
     def _in_address(self, scope: Scope) -> bool:
-        query = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=20)
+        try:
+            query = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=_MOST_FIELDS)
+        except ValueError:
+            return False
         return any(self._same(value) for value in query.get("token", []))
 
     def _same(self, given: str) -> bool:
