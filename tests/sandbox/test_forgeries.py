@@ -56,6 +56,8 @@ class Attack:
 
 
 COMPARED = "work python3 work.py > got.txt; cmp got.txt expected.txt"
+PATIENT = "for n in $(seq 40); do cmp -s got.txt expected.txt && exit 0; sleep 0.1; done; exit 1"
+"""A check that gives a process the work left behind the time it needs, on a busy machine too."""
 TESTED = 'python3 -I "$RUN_TESTS" test_hidden.py'
 ATTACKS = [
     Attack(forgeries.Frames, "python3 run_tests.py test_hidden.py", TESTED, (TEST,)),
@@ -66,7 +68,7 @@ ATTACKS = [
     Attack(forgeries.StolenDescriptors, "python3 judge_pipe.py", COMPARED),
     Attack(forgeries.Everything, "python3 run_tests.py test_hidden.py", TESTED, (TEST,)),
     Attack(forgeries.Answering, 'python3 -I "$RUN_TESTS" test_belief.py', TESTED, (TEST, BELIEF), believes=True),
-    Attack(forgeries.Background, "python3 work.py > got.txt; sleep 1; cmp got.txt expected.txt", COMPARED),
+    Attack(forgeries.Background, f"python3 work.py > got.txt; {PATIENT}", COMPARED),
 ]
 
 

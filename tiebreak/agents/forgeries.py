@@ -270,7 +270,7 @@ if os.fork() == 0:
     os.setsid()
     for number in range(3):
         os.close(number)
-    for _ in range(200):
+    for _ in range(1000):
         for name in TARGETS:
             for expected in NAMES[:1]:
                 try:
