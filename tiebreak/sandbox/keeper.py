@@ -9,9 +9,9 @@ own parent, the process of that number, dies. It ends as the program ended.
 
 from __future__ import annotations
 
-# Not `signal`, which makes enumerations of its numbers: importing it takes longer than everything here.
+# Not `signal` and `ctypes`: what these make at their import takes longer than everything here, at every start of a sandbox.
+import _ctypes
 import _signal  # type: ignore[import-not-found]
-import ctypes
 import os
 import sys
 
@@ -22,17 +22,22 @@ if TYPE_CHECKING:
 _SET_PDEATHSIG, _SET_SUBREAPER = 1, 36
 
 
+def prctl(option: int, value: int) -> int:
+    """The system call: 0 where it worked."""
+    function = _ctypes.dlsym(_ctypes.dlopen(None, os.RTLD_NOW), "prctl")  # type: ignore[arg-type]
+    return int(_ctypes.call_function(function, (option, value, 0, 0, 0)))
+
+
 def main() -> None:
     """Start the program and keep it."""
-    prctl = ctypes.CDLL(None).prctl
-    if prctl(_SET_SUBREAPER, 1, 0, 0, 0) or prctl(_SET_PDEATHSIG, _signal.SIGTERM, 0, 0, 0):
+    if prctl(_SET_SUBREAPER, 1) or prctl(_SET_PDEATHSIG, _signal.SIGTERM):
         sys.exit("keeper: the process cannot be made one")
     _signal.signal(_signal.SIGTERM, _told_to_end)
     if os.getppid() != int(sys.argv[1]):
         return
     keeper, child = os.getpid(), os.fork()
     if child == 0:
-        prctl(_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
+        prctl(_SET_PDEATHSIG, _signal.SIGKILL)
         for changed in (_signal.SIGTERM, _signal.SIGPIPE, _signal.SIGXFSZ):
             # The last two are ignored by Python, and programs would inherit that.
             _signal.signal(changed, _signal.SIG_DFL)
