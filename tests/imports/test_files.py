@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import zipfile
 from pathlib import Path
 from statistics import fmean
 
@@ -116,3 +117,15 @@ def test_what_is_no_log_is_named(tmp_path, name, content):
     path.write_bytes(content)
     with pytest.raises(UsageError, match=name.partition(".")[0]):
         read_log(path)
+
+
+def test_a_small_file_that_would_fill_the_memory_is_refused(tmp_path):
+    head = json.dumps({"version": 2, "eval": {"model": "m", "task": "t"}})
+    for name, members in {"one.eval": [200 << 20], "many.eval": [30 << 20] * 20}.items():
+        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("header.json", head)
+            for number, size in enumerate(members):
+                archive.writestr(f"samples/{number}.json", b" " * size)
+        assert (tmp_path / name).stat().st_size < 1 << 20
+        with pytest.raises(UsageError, match=r"would unpack to .* MB"):
+            read_log(tmp_path / name)

@@ -24,12 +24,15 @@ _FORMAT = 2
 _VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Correct, incorrect, partly correct and no answer."""
 _ZSTANDARD = 93
+_LARGEST_MEMBER = 64 << 20
+_LARGEST_SHARE = 100
 _ROLES = ("system", "user", "assistant", "tool")
 
 
 def read_inspect(path: Path) -> Log:
     """One log; one that was cut off while it was written has its samples so far."""
     with zipfile.ZipFile(path) as archive:
+        _refuse_bomb(path, archive)
         names = archive.namelist()
         head = msgspec.json.decode(_member(archive, "header.json" if "header.json" in names else "_journal/start.json"))
         _check_format(path, head)
@@ -49,6 +52,13 @@ def read_inspect(path: Path) -> Log:
         questions={result.trial.sample.id: asked for asked, result in read},
         recorded=_figures(head.get("results") or {}),
     )
+
+
+def _refuse_bomb(path: Path, archive: zipfile.ZipFile) -> None:
+    """A log unpacks to some twenty times its size; one that would fill the memory is none."""
+    sizes = [info.file_size for info in archive.infolist()]
+    if max(sizes, default=0) > _LARGEST_MEMBER or sum(sizes) > _LARGEST_SHARE * path.stat().st_size + _LARGEST_MEMBER:
+        raise UsageError(f"{path}: it would unpack to {sum(sizes) >> 20:,} MB, which no log of this size does")
 
 
 def _check_format(path: Path, head: Mapping[str, Any]) -> None:
