@@ -167,6 +167,16 @@ def test_unequal_settings_and_few_samples_carry_a_caveat(tmp_path: Path) -> None
     ]
 
 
+def test_answers_that_were_stopped_carry_a_caveat(tmp_path: Path) -> None:
+    """They count as wrong, whoever set the limit."""
+    contestants = [
+        Planted(label="a", planted=[1.0] * 30),
+        Planted(label="b", planted=["cut_off"] * 3 + ["exhausted"] + [1.0] * 26, settings={"max_tokens": 4096}),
+    ]
+    found = caveats(summary_of(write_run(tmp_path, contestants, 30)))
+    assert "of the answers of b, 3 cut off at 4,096 tokens and 1 out of context count as wrong" in found
+
+
 def test_fronts_hold_what_nothing_beats(tmp_path: Path) -> None:
     """Cheap and good, dear and better; not dear and worse; a model of unknown price is on no cost front."""
     contestants = [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tiebreak.core.model import ModelRef
 from tiebreak.core.run import Protocol
 from tiebreak.core.work import WorkOutcome
-from tiebreak.report.summary import Summary
+from tiebreak.report.summary import ContestantSummary, Summary
 
 _FEW = 20
 _COMPARED = {"dataset_digest": "samples", "scorers": "scorers", "seed": "seed", "tasks": "rules for coding tasks"}
@@ -19,6 +19,7 @@ def caveats(summary: Summary) -> list[str]:
     found = []
     if unequal_settings([c.model for c in summary.tested]):
         found.append("the models were asked with different settings")
+    found += [_stopped(c) for c in summary.tested if c.cut_off or c.exhausted]
     ranked = summary.ranked
     if len(ranked) > 1 and summary.common_samples < ranked[0].planned_samples:
         found.append(
@@ -33,6 +34,15 @@ def caveats(summary: Summary) -> list[str]:
     if summary.chosen is not None:
         found.append("the tables are of all samples, on which the best of many looks better than it is")
     return [*found, *_work_caveats(summary)]
+
+
+def _stopped(contestant: ContestantSummary) -> str:
+    """Answers that count as wrong because they were too long, or their questions were."""
+    limit = contestant.model.sent.get("max_tokens")
+    at = f" at {limit:,} tokens" if isinstance(limit, int) else ""
+    parts = [f"{contestant.cut_off:,} cut off{at}"] if contestant.cut_off else []
+    parts += [f"{contestant.exhausted:,} out of context"] if contestant.exhausted else []
+    return f"of the answers of {contestant.label}, {' and '.join(parts)} count as wrong"
 
 
 def _work_caveats(summary: Summary) -> list[str]:
