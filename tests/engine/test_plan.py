@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from support.specs import spec_of
@@ -67,3 +68,11 @@ def test_a_model_named_twice_is_refused(planned):
     """Its results could not be told apart."""
     with pytest.raises(UsageError, match="'m' is named twice"):
         planned(models=("m", "m"))
+
+
+def test_a_judge_that_nobody_would_ask_is_refused(tmp_path):
+    """Else the report would speak of verdicts that never were."""
+    judge = ModelRef(provider="scripted", name="j", label="j")
+    spec = spec_of([ModelRef(provider="baseline", name="constant", label="c")], "warmup", tmp_path)
+    with pytest.raises(UsageError, match="no scorer would ask it .*; add --scorer judge"):
+        make_plan(replace(spec, protocol=replace(spec.protocol, judge=judge)))

@@ -197,10 +197,13 @@ def _shots(protocol: Protocol, dataset: Dataset) -> list[int]:
 
 
 def _refuse_without_judge(protocol: Protocol, dataset: Dataset) -> None:
-    """A scorer that asks a model is told which one before anything is paid for."""
-    for name in protocol.chosen_scorers or dataset.scorers:
-        if protocol.judge is None and make_scorer(name).needs_judge:
-            raise UsageError(f"the scorer {name!r} asks a model: name one with --judge")
+    """A scorer that asks a model is told which one before anything is paid for, and a judge has something to judge."""
+    scorers = protocol.chosen_scorers or dataset.scorers
+    asking = [name for name in scorers if make_scorer(name).needs_judge]
+    if asking and protocol.judge is None:
+        raise UsageError(f"the scorer {asking[0]!r} asks a model: name one with --judge")
+    if protocol.judge is not None and not asking:
+        raise UsageError(f"--judge {protocol.judge.label}: no scorer would ask it ({', '.join(scorers)}); add --scorer judge")
 
 
 def _refuse_twins(spec: RunSpec) -> None:
