@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tiebreak.core.embedded import NAME as EMBEDDED
 from tiebreak.core.errors import ProviderError
 from tiebreak.core.message import Finish, Message, Reply, system, user
 from tiebreak.core.model import ModelRef, Request
 from tiebreak.core.protocols import Endpoint
 from tiebreak.providers.anthropic import Anthropic
-from tiebreak.providers.llama_cpp import EMBEDDED, LlamaCpp
+from tiebreak.providers.llama_cpp import LlamaCpp
 from tiebreak.providers.openai import Responses
 
 pytestmark = pytest.mark.needs("embedded")

@@ -6,6 +6,7 @@ from tiebreak.cli.console import Console, invoked_as
 from tiebreak.cli.flags import Flags
 from tiebreak.cli.model_choice import EMBEDDED
 from tiebreak.cli.run import run_with
+from tiebreak.core import embedded
 
 _PROMPTS = ("short=Answer in one short sentence.", "pirate=You are a pirate. Answer in a song.")
 _TOKENS = 40
@@ -14,6 +15,9 @@ _TOKENS = 40
 
 def show_demo(limit: int | None) -> int:
     """Ask the embedded model fifty easy questions in two ways, beside chance, and say which way is better."""
+    if not embedded.is_ready():
+        Console().line("Fetching the weights of the embedded model, once (90 MB) …", style="dim")
+        embedded.fetch_weights()
     models = (EMBEDDED, "baseline/random")
     flags = Flags(model=models, prompt=_PROMPTS, dataset="warmup", temperature=0.0, max_tokens=_TOKENS, seed=1, limit=limit)
     code = run_with(flags)

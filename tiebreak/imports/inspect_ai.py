@@ -13,6 +13,7 @@ import msgspec
 
 from tiebreak.core.digest import digest_of
 from tiebreak.core.errors import FailureKind, MissingExtra, UsageError
+from tiebreak.core.extras import installing
 from tiebreak.core.message import Message, TextPart, Usage, user
 from tiebreak.core.model import ModelRef
 from tiebreak.core.sample import Sample
@@ -84,7 +85,7 @@ def _unpacked(data: bytes, size: int) -> bytes:
     try:
         arrow = importlib.import_module("pyarrow")
     except ImportError:
-        raise MissingExtra("this log is packed in Zstandard, which needs a package: pip install 'tiebreak[parquet]'") from None
+        raise MissingExtra(f"this log is packed in Zstandard, which needs pyarrow: {installing('parquet')}") from None
     return bytes(arrow.Codec("zstd").decompress(data, decompressed_size=size, asbytes=True))
 
 

