@@ -428,7 +428,7 @@ def test_disk_that_fills_up_mid_run_loses_nothing_reported(tmp_path: Path) -> No
     if os.system(f"mount -t tmpfs -o size=18m tmpfs {place} 2>/dev/null") != 0:
         pytest.skip("this machine lets nobody mount")
     try:
-        with FakeServer(lambda prompt: "A " * 60_000) as server:
+        with FakeServer(lambda prompt: "x" * 120_000) as server:
             line = f"--model gpt-4 --dataset truthfulness --output {place}/run --json"
             done = run(*line.split(), cwd=tmp_path, **server.environment())
         reported = sum(e["event"] == "trial_finished" for e in events(done.stdout))

@@ -14,7 +14,7 @@ from tiebreak.core.errors import AgentError, ConfigError
 from tiebreak.core.work import Finished, Gateway
 from tiebreak.registry import PLUGINS, make_agent
 
-GATEWAY = Gateway(base_url="http://127.0.0.1:8900", model="some-model", context_window=32_768)
+GATEWAY = Gateway(base_url="http://127.0.0.1:8900", model="some-model", key="dummy", context_window=32_768)
 NAMES = ("continue", "aider", "mini-swe-agent", "codex", "claude-code", "opencode", "gemini-cli", "qwen-code")
 AWKWARD = "Fix 'teh' \"typo\"; rm -rf $HOME `id` --help\n{model} \\ end"
 
@@ -69,12 +69,12 @@ def test_configuration_files_are_well_formed(name: str) -> None:
 
 
 def test_a_model_with_too_small_a_context_is_refused_beforehand() -> None:
-    small = Gateway(base_url="http://x", model="tiny", context_window=8_192)
+    small = Gateway(base_url="http://x", model="tiny", key="dummy", context_window=8_192)
 
     with pytest.raises(AgentError, match=r"claude needs a context of at least 24,576 tokens, and tiny has 8,192"):
         refuse_small_context("claude", agent("claude-code").min_context, small)
     refuse_small_context("aider", agent("aider").min_context, small)
-    refuse_small_context("claude", 24_576, Gateway(base_url="http://x", model="unknown"))
+    refuse_small_context("claude", 24_576, Gateway(base_url="http://x", model="unknown", key="dummy"))
 
 
 def test_an_agent_that_is_not_installed_says_what_installs_it() -> None:
