@@ -16,11 +16,11 @@ from pathlib import Path
 import tiebreak
 from tiebreak import __version__
 from tiebreak.cli.console import Console
-from tiebreak.cli.model_choice import has_embedded
 from tiebreak.config import detect_ollama, load_config, results_root
 from tiebreak.core.contestant import AgentRef
 from tiebreak.core.errors import BenchmarkError
 from tiebreak.registry import make_agent, names, provider_class
+from tiebreak.spec.model_choice import has_embedded
 from tiebreak.store.folder import check_writable
 
 _NEEDED = ("click", "httptools", "msgspec", "PyYAML", "rich")
