@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, Unpack, cast, overload
 
 from tiebreak.config import load_config, read_env_file, results_root
 from tiebreak.core.errors import BenchmarkError, MissingExtra, ModelError, UsageError
-from tiebreak.core.events import Event
+from tiebreak.core.events import ContestantState, Event
 from tiebreak.core.files import atomic_writer
 from tiebreak.core.model import ModelRef
 from tiebreak.core.protocols import Watcher
@@ -36,7 +36,6 @@ from tiebreak.pipeline import (
 )
 from tiebreak.readiness import ASK_ABOVE_USD, expected_cost, expected_spending, try_models
 from tiebreak.registry import did_you_mean, use_agents, using_functions
-from tiebreak.report.gates import is_complete
 from tiebreak.report.html import REPORT_HTML
 from tiebreak.report.ranking import Comparison
 from tiebreak.report.snippet import html_snippet
@@ -46,7 +45,7 @@ from tiebreak.report.verdict import verdict
 from tiebreak.spec.build import spec_of
 from tiebreak.spec.keywords import Asked, Options, asked, in_keywords
 from tiebreak.spec.model_choice import Check
-from tiebreak.store.folder import empty_folder, find_run, new_run_folder
+from tiebreak.store.folder import DATABASE, at_rest, empty_folder, find_run, new_run_folder
 from tiebreak.store.reader import StoreReader
 
 __all__ = ["ModelRef", "Run", "Sample", "Score", "Stream", "Verdict", "arun", "open", "resume", "run", "start", "stream"]
@@ -71,10 +70,11 @@ class Run:
     """A run in its folder: going on, finished, or cut short. Everything is read from its store."""
 
     def __init__(self, folder: Path, *, background: _Background | None = None, session: _Session | None = None) -> None:
-        self.folder = folder
+        self.folder = folder.resolve()
         self._background = background
         self._session = session
-        self._summary: Summary | None = None
+        self._kept: tuple[int, Summary] | None = None
+        """The summary, and when the store it is of was written."""
 
     # --- while it goes
 
@@ -102,23 +102,23 @@ class Run:
     @property
     def summary(self) -> Summary:
         """Every number of the run. To look before its end is noted in the store, and makes later tests stricter."""
-        if self._summary is not None:
-            return self._summary
-        summary = read_summary(self.folder)
-        if is_complete(summary) and not self.running:
-            self._summary = summary
-        return summary
+        if self._kept is None or self._kept[0] != self._written or not at_rest(self.folder):
+            summary = read_summary(self.folder)
+            self._kept = self._written, summary
+        return self._kept[1]
+
+    @property
+    def _written(self) -> int:
+        return (self.folder / DATABASE).stat().st_mtime_ns
 
     @property
     def complete(self) -> bool:
         """Whether every contestant has done all that was planned."""
-        return all(contestant.finished and contestant.state == "finished" for contestant in self._alone)
+        return all(c.finished and c.state == ContestantState.FINISHED for c in self._alone)
 
     @property
     def _alone(self) -> Sequence[ContestantSummary]:
         """Each contestant, compared with nobody: to see that is no look at the result."""
-        if self._summary is not None:
-            return self._summary.contestants
         with StoreReader(self.folder) as reader:
             return summarise_contestants(reader)
 
@@ -297,15 +297,21 @@ class _Session:
         self._order = order
         self._watch = watch or (lambda event: None)
         self._cancelled = False
+        self._stop = Stop()
         self._task: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def cancel(self) -> None:
         """Stop, from any thread: gently the first time, at once the second."""
-        self._cancelled = True
+        again, self._cancelled = self._cancelled, True
         if self._loop is not None and self._task is not None and not self.over:
             with contextlib.suppress(RuntimeError):  # The loop is closed once the run is over.
-                self._loop.call_soon_threadsafe(self._task.cancel)
+                self._loop.call_soon_threadsafe(self._let_go if again else self._task.cancel)
+
+    def _let_go(self) -> None:
+        """Wait no longer for what has been sent."""
+        self._stop.be_silent()
+        self._stop.ask()
 
     async def go(self) -> Run:
         """Everything, in order."""
@@ -323,12 +329,32 @@ class _Session:
         if not (self._order.flags.resume and summary_if_done(plan) is not None):
             await self._check_before_spending(plan)
         plan = plan if self._order.flags.resume else self._placed(plan)
-        run = self.run = Run(plan.spec.results_dir, background=self.background, session=self)
-        if self.background is not None:
-            self.background.ready.set()
-        await _drained_when_cancelled(plan, self._watch)
+        run = Run(plan.spec.results_dir, background=self.background, session=self)
+        await self._drained_when_cancelled(plan, run)
         await asyncio.to_thread(run.report)
         return run
+
+    async def _drained_when_cancelled(self, plan: Plan, run: Run) -> None:
+        """Run the plan. Cancelled, it sends nothing more and keeps what has been answered; cancelled again, it lets go."""
+
+        def watch(event: Event) -> None:
+            # The store is there by the first event: whoever has the run can read it.
+            self.run = run
+            if self.background is not None:
+                self.background.ready.set()
+            self._watch(event)
+
+        work = asyncio.ensure_future(run_plan(plan, watch=watch, stop=self._stop))
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self._stop.be_silent()
+            while not work.done():
+                try:
+                    await asyncio.shield(work)
+                except asyncio.CancelledError:
+                    self._let_go()
+            raise
 
     def _plan(self) -> Plan:
         """What will be asked; names, keys, settings and samples are checked, and nothing is sent."""
@@ -368,22 +394,6 @@ class _Session:
             with atomic_writer(folder / SAMPLES_FILE) as file:
                 file.writelines(cast(Any, plan.dataset).lines)
         return plan.with_protocol(beside_store(plan.spec.protocol, folder)).placed_in(folder)
-
-
-async def _drained_when_cancelled(plan: Plan, watch: Watcher) -> None:
-    """Run the plan. Cancelled, it sends nothing more and keeps what has been answered; cancelled again, it lets go."""
-    stop = Stop()
-    work = asyncio.ensure_future(run_plan(plan, watch=watch, stop=stop))
-    try:
-        await asyncio.shield(work)
-    except asyncio.CancelledError:
-        stop.be_silent()
-        while not work.done():
-            try:
-                await asyncio.shield(work)
-            except asyncio.CancelledError:
-                stop.ask()
-        raise
 
 
 @contextlib.contextmanager

@@ -34,7 +34,7 @@ class SampleList:
         _refuse_duplicates(samples)
         self._samples = samples
         numbers: dict[str, int] = {}
-        self.lines = [_ENCODER.encode(sample) + b"\n" for sample in samples]
+        self.lines = [_line(number, sample) for number, sample in enumerate(samples, start=1)]
         """The samples as a file keeps them."""
         self.digest = hashlib.blake2b(b"".join(self.lines), digest_size=16).hexdigest()
         self.scorers = tuple(dict.fromkeys(scorer for sample in samples for scorer in sample.scorers))
@@ -79,6 +79,13 @@ def load_samples(path: Path) -> SampleList:
         raise DatasetError(f"{path}: the samples of the run cannot be read: {error.strerror}") from None
     except msgspec.DecodeError as error:
         raise DatasetError(f"{path}: not the samples of a run: {error}") from None
+
+
+def _line(number: int, sample: Sample) -> bytes:
+    try:
+        return _ENCODER.encode(sample) + b"\n"
+    except (TypeError, UnicodeEncodeError) as error:
+        raise DatasetError(f"row {number}: cannot be kept in a file: {error}") from None
 
 
 def _refuse_duplicates(samples: Sequence[Sample]) -> None:
