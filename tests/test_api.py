@@ -135,6 +135,25 @@ def test_everything_asked_for_reaches_the_models(yes_server: FakeServer) -> None
     assert [c.right for c in run.contestants] == [6, 6, 6, 6]
 
 
+def test_agents_compete_and_speeds_are_measured(yes_server: FakeServer) -> None:
+    run = tiebreak.run(
+        models="openai/a", dataset=ROWS, limit=2, agents=["direct", "self-consistency@votes=3"], temperature=1, timing=1
+    )
+
+    assert [c.contestant.agent.label for c in run.contestants] == ["direct", "self-consistency@votes=3"]
+    assert len(yes_server.ledger) == 2 + 2 * 3 + 1 + 3
+    assert all(c.latency and c.latency.alone_p50_s for c in run.contestants)
+
+
+@pytest.mark.needs("bubblewrap")
+def test_coding_tasks_are_run_from_python(scripted: Callable[..., str]) -> None:
+    task = Path(__file__).parents[1] / "benchmark" / "tasks" / "easy" / "fix_typo.md"
+
+    run = tiebreak.run(models=scripted("m"), tasks=task, agents=["nothing", "solution"])
+
+    assert [c.right for c in run.contestants] == [0, 1]
+
+
 def test_models_may_be_records(yes_server: FakeServer) -> None:
     ref = replace(make_ref("openai", "a"), label="mine", settings={"top_p": 0.5})
 
@@ -299,6 +318,12 @@ def test_columns_of_rows_are_named_as_those_of_files(scripted: Callable[..., str
     rows = [{"q": row["input"], "a": row["target"]} for row in ROWS]
     run = tiebreak.run(models=scripted("m", 15), dataset=rows, fields={"q": "input", "a": "target"})
     assert run.contestants[0].right == 15
+
+
+def test_columns_that_are_not_read_are_told(scripted: Callable[..., str], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="tiebreak"):
+        tiebreak.run(models=scripted("m"), dataset=[{**row, "catgory": "x"} for row in ROWS], limit=2)
+    assert "columns that are not read: catgory" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Unpack, cast, overload
+from typing import Any, Literal, TypeVar, Unpack, cast, get_type_hints, overload
 
 from tiebreak.config import load_config, read_env_file, results_root
 from tiebreak.core.errors import BenchmarkError, MissingExtra, ModelError, UsageError
@@ -191,7 +191,7 @@ def _with_options(function: _Function) -> _Function:
     own = inspect.signature(function)
     options = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in Options.__annotations__.items()
+        for name, annotation in get_type_hints(Options).items()
         if name not in own.parameters
     ]
     cast(Any, function).__signature__ = own.replace(parameters=[*list(own.parameters.values())[:-1], *options])
@@ -368,7 +368,7 @@ class _Session:
         for path, reason in plan.dataset.skipped:
             log.warning("skipped %s: %s", path, reason)
         if plan.dataset.ignored and not order.flags.resume:
-            log.warning("columns that are not read: %s", ", ".join(plan.dataset.ignored))
+            log.warning("columns that are not read: %s; fields= names them", ", ".join(plan.dataset.ignored))
         return plan
 
     async def _check_before_spending(self, plan: Plan) -> None:

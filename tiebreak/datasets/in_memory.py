@@ -15,7 +15,7 @@ from tiebreak.core.digest import order_key
 from tiebreak.core.errors import DatasetError
 from tiebreak.core.run import IN_MEMORY, Source
 from tiebreak.core.sample import Sample
-from tiebreak.datasets.files import reader_of
+from tiebreak.datasets.files import read_columns, reader_of
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _MISSING = ("NAType", "NaTType")
@@ -28,11 +28,12 @@ class SampleList:
     name = IN_MEMORY
     about = "samples of your program"
 
-    def __init__(self, samples: Sequence[Sample]) -> None:
+    def __init__(self, samples: Sequence[Sample], ignored: Sequence[str] = ()) -> None:
         if not samples:
             raise DatasetError("the dataset is empty: it has no samples")
         _refuse_duplicates(samples)
         self._samples = samples
+        self.ignored = ignored
         numbers: dict[str, int] = {}
         self.lines = [_line(number, sample) for number, sample in enumerate(samples, start=1)]
         """The samples as a file keeps them."""
@@ -55,19 +56,20 @@ def samples_of(given: Any, source: Source) -> SampleList:
         given = [_without_missing(row) for row in given.to_dict("records")]
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise DatasetError(f"a dataset is a name, a file, a list of samples or dictionaries, or a data frame, not {given!r:.80}")
-    read = reader_of(source.fields)
-    samples = []
+    read, is_read = reader_of(source.fields), read_columns(source.fields)
+    samples, columns = [], dict[str, None]()
     for number, row in enumerate(given, start=1):
         if isinstance(row, Sample):
             samples.append(row)
             continue
         if not isinstance(row, Mapping):
             raise DatasetError(f"row {number}: must be a Sample or a dictionary, not {row!r:.80}")
+        columns |= dict.fromkeys(map(str, row))
         try:
             samples.append(read(row, number))
         except ValueError as error:
             raise DatasetError(f"row {number}: {error}") from None
-    return SampleList(samples)
+    return SampleList(samples, [column for column in columns if not is_read(column)])
 
 
 def load_samples(path: Path) -> SampleList:

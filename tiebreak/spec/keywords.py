@@ -160,7 +160,7 @@ def asked(function: str, models: Any, dataset: Any, options: Mapping[str, Any]) 
     )
     _refuse_strangers(given)
     shown = str(dataset) if named else None if dataset is None else ...
-    call = spelled_call(function, {"models": models, "dataset": shown, **options})
+    call = spelled_call(function, {"models": given or None, "dataset": shown, **options})
     return Asked(flags=flags, rows=None if named else dataset, functions=functions, call=call)
 
 
