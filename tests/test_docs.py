@@ -7,10 +7,12 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
+from support.server import FakeServer
 
 from tiebreak.cli.main import tiebreak
 from tiebreak.core.errors import FailureKind
@@ -18,6 +20,7 @@ from tiebreak.pipeline import REPORT_JSON, TRIALS_CSV
 from tiebreak.registry import names
 from tiebreak.report.tabular import COLUMNS
 from tiebreak.runfile import RunFile
+from tiebreak.spec.keywords import Options
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -156,8 +159,51 @@ def test_every_key_of_a_run_file_is_described() -> None:
     assert _unnamed(RunFile.__struct_fields__, _section("## A run file")) == []
 
 
-def test_examples_in_the_documents_run_as_printed() -> None:
-    """Every block of Python that needs no model is executed."""
+def _python_blocks(path: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_examples_in_the_documents_can_be_read() -> None:
     for path in DOCUMENTS:
-        for block in re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+        for block in _python_blocks(path):
             compile(block, str(path), "exec")
+
+
+_PRICED = """
+models:
+  - {name: gpt-4o-mini, provider: openai, price: {input: 0.15, output: 0.60}}
+  - {name: claude-3-5-haiku-latest, provider: anthropic, price: {input: 0.80, output: 4.00}}
+"""
+_ANSWERS = {"Australia": "It is Canberra.", "spider": "8", "planet": "Venus"}
+
+
+def test_examples_of_the_python_page_run_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One block after another, as a reader would run them; the models are served here."""
+    (tmp_path / "models_config.yaml").write_text(_PRICED)
+    monkeypatch.chdir(tmp_path)
+
+    def answer(prompt: str) -> str:
+        return next((text for word, text in _ANSWERS.items() if word in prompt), "A")
+
+    with FakeServer(answer, latency_s=0.02, answer_tokens=45) as server:
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        names: dict[str, Any] = {"__name__": "example"}
+        said = []
+        for block in _python_blocks(ROOT / "docs" / "python.md"):
+            exec(compile(block, "python.md", "exec"), names)
+            said.append(capsys.readouterr().out)
+    assert "claude-3-5-haiku-latest · terse 0." in said[0]
+    assert "planet Mercury Venus" in said[1]
+    assert said[2].startswith("{'function:short_and_right': 0.666")
+    assert said[3] == "False out_of_budget\nTrue\n"
+    assert "tied" in said[4]
+    assert "gpt-4o-mini finished" in said[5]
+    assert said[6] == "True\nFalse\nTrue\n"
+
+
+def test_every_option_is_on_the_python_page() -> None:
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8").partition("## Every option")[2]
+    assert _unnamed(Options.__annotations__, page) == []

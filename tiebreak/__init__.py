@@ -9,7 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tiebreak.core.errors import BenchmarkError, ProviderError, RateLimitError
+    from tiebreak.api import Run, Stream, Verdict, arun, resume, run, start, stream
+    from tiebreak.api import open as open
+    from tiebreak.core.errors import BenchmarkError, ProviderError, RateLimitError, UsageError
+    from tiebreak.core.model import ModelRef
+    from tiebreak.core.sample import Sample
+    from tiebreak.core.trial import Score
     from tiebreak.multi_runner import (
         BenchmarkResult,
         ExecutionMode,
@@ -22,6 +27,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    **dict.fromkeys(("Run", "Stream", "Verdict", "arun", "open", "resume", "run", "start", "stream"), "tiebreak.api"),
+    "ModelRef": "tiebreak.core.model",
+    "Sample": "tiebreak.core.sample",
+    "Score": "tiebreak.core.trial",
+    "UsageError": "tiebreak.core.errors",
     "BenchmarkError": "tiebreak.core.errors",
     "ProviderError": "tiebreak.core.errors",
     "RateLimitError": "tiebreak.core.errors",
@@ -33,7 +43,19 @@ _HOMES = {
     "get_provider_for_model": "tiebreak.multi_runner",
 }
 
+# Not `open`: `from tiebreak import *` must not hide Python's own.
 __all__ = [  # noqa: RUF022 — the order of the documentation
+    "run",
+    "arun",
+    "start",
+    "stream",
+    "resume",
+    "Run",
+    "Stream",
+    "Verdict",
+    "Sample",
+    "ModelRef",
+    "Score",
     "MultiModelBenchmarkRunner",
     "ExecutionMode",
     "ModelBenchmarkResult",
@@ -43,6 +65,7 @@ __all__ = [  # noqa: RUF022 — the order of the documentation
     "BenchmarkError",
     "ProviderError",
     "RateLimitError",
+    "UsageError",
     "__version__",
 ]
 
@@ -54,4 +77,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "open"])

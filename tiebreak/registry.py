@@ -6,6 +6,7 @@ Other packages join through entry points of the group `tiebreak.<kind>`; `module
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import importlib.util
@@ -13,7 +14,8 @@ import inspect
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -24,7 +26,7 @@ from tiebreak.core.contestant import AgentRef
 from tiebreak.core.errors import AmbiguousModel, ConfigError, DatasetError, MissingKey, ModelError, UnknownModel, UsageError
 from tiebreak.core.model import ModelRef, house_of
 from tiebreak.core.protocols import Agent, Dataset, Provider, Scorer
-from tiebreak.core.run import Source
+from tiebreak.core.run import IN_MEMORY, Source
 
 PLUGINS: Mapping[str, Mapping[str, str]] = {
     "providers": {
@@ -243,9 +245,41 @@ def use_agents(configured: Mapping[str, Mapping[str, Any]]) -> None:
         make_agent(AgentRef(name=name))
 
 
+FUNCTION = "function"
+_functions: ContextVar[Mapping[str, Any] | None] = ContextVar("functions", default=None)
+"""Scorers that a program gave to the run at hand, by name: two runs may each have one of the same name."""
+
+
+@contextlib.contextmanager
+def using_functions(functions: Mapping[str, Any]) -> Iterator[None]:
+    """Judge by these functions under their names, in whatever is done and started inside."""
+    before = _functions.set(functions)
+    try:
+        yield
+    finally:
+        _functions.reset(before)
+
+
+def _own_scorer(name: str) -> Scorer:
+    """A scorer that is an object of this program: a function, or something that scores already."""
+    given = (_functions.get() or {}).get(name)
+    if given is None:
+        function = name.removeprefix(f"{FUNCTION}:")
+        raise UsageError(
+            f"the run is judged by a Python function, {function}, which is not stored with it: give it again, as in "
+            f"tiebreak.resume(folder, scorers=[{function}])"
+        )
+    if hasattr(given, "score"):
+        _declared(type(given), Scorer)
+        return cast(Scorer, given)
+    return cast(Scorer, _declared(plugin("scorers", "tiebreak.scorers.function:Function"), Scorer)(given))
+
+
 def make_scorer(name: str) -> Scorer:
     """A scorer ready to judge: `name`, `name:option`, or `module:function` for one of the user's own."""
     family, _, option = name.partition(":")
+    if family == FUNCTION:
+        return _own_scorer(name)
     if not option or not is_known("scorers", family):
         found = plugin("scorers", name)
         if inspect.isclass(found):
@@ -266,6 +300,8 @@ def load_dataset(name: str, source: Source | None = None) -> Dataset:
 
 
 def _load_dataset(name: str, source: Source) -> Dataset:
+    if name == IN_MEMORY:
+        return _named_by_data(cast(Dataset, _in_memory().load_samples(Path(source.path))))
     if name.startswith("tasks:"):
         return cast(Dataset, importlib.import_module("tiebreak.datasets.tasks").load(name))
     family, _, variant = name.partition(":")
@@ -279,6 +315,17 @@ def _load_dataset(name: str, source: Source) -> Dataset:
         return _made(plugin("datasets", name), name, "", source)
     own = importlib.import_module(f"tiebreak.datasets.{'mixed' if Path(name).expanduser().is_dir() else 'files'}")
     return _named_by_data(cast(Dataset, own.load(name, known=lambda: names("datasets"), source=source)))
+
+
+def dataset_of(rows: Any, source: Source) -> Dataset:
+    """A dataset of what a program has in memory: samples, rows as dictionaries, or a data frame."""
+    dataset = _named_by_data(cast(Dataset, _in_memory().samples_of(rows, source)))
+    _declared(type(dataset), Dataset)
+    return dataset
+
+
+def _in_memory() -> Any:
+    return importlib.import_module("tiebreak.datasets.in_memory")
 
 
 def _named_by_data(dataset: Dataset) -> Dataset:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from support.specs import spec_of
 
-from tiebreak.cli.run import expected_cost, in_dollars
 from tiebreak.core.model import ModelRef, Price
 from tiebreak.engine.estimate import estimate
 from tiebreak.engine.plan import make_plan
+from tiebreak.readiness import expected_cost, in_dollars
 
 PRICED = ModelRef(provider="openai", name="a", label="a", price=Price(input_usd=1.0, output_usd=10.0))
 UNPRICED = ModelRef(provider="openai", name="b", label="b")

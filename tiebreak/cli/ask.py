@@ -7,12 +7,13 @@ from typing import Any
 
 from tiebreak.cli import exits
 from tiebreak.cli.console import Console
-from tiebreak.cli.flags import ModelFlags
-from tiebreak.cli.spec import checked_models
+from tiebreak.cli.unusable import explain_unusable
 from tiebreak.config import load_config
 from tiebreak.core.errors import UsageError
 from tiebreak.core.trial import TrialResult
 from tiebreak.pipeline import ask_models, loop_factory
+from tiebreak.spec.build import UnusableModels, checked_models
+from tiebreak.spec.flags import ModelFlags
 
 
 def ask_side_by_side(prompt: str, timeout: float, flags: dict[str, Any]) -> int:
@@ -21,8 +22,10 @@ def ask_side_by_side(prompt: str, timeout: float, flags: dict[str, Any]) -> int:
         raise UsageError("the prompt is empty")
     console = Console()
     named = ModelFlags(**flags, quiet=True)
-    models = checked_models(named, load_config(named.config), console)
-    if models is None:
+    try:
+        models = checked_models(named, load_config(named.config), console)
+    except UnusableModels as error:
+        explain_unusable(error, console)
         return exits.FAILED
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         results = runner.run(ask_models(models, prompt, timeout_s=timeout))

@@ -22,7 +22,7 @@ from tiebreak.report.work_words import MEDALS, podium, standing, work_cells, wor
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tiebreak.cli.model_choice import Check
+    from tiebreak.spec.model_choice import Check
 
 _FEW_ATTEMPTS = 12
 _LONG_NAME = 24

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tiebreak.cli.console import Console, invoked_as
-from tiebreak.cli.flags import Flags
-from tiebreak.cli.model_choice import EMBEDDED
 from tiebreak.cli.run import run_with
 from tiebreak.core import embedded
+from tiebreak.spec.flags import Flags
+from tiebreak.spec.model_choice import EMBEDDED
 
 _PROMPTS = ("short=Answer in one short sentence.", "pirate=You are a pirate. Answer in a song.")
 _TOKENS = 40

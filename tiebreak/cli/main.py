@@ -75,8 +75,8 @@ def run(**flags: Any) -> int:
 
     Exit codes: 0 all models finished, 1 nothing usable, 2 partial, 3 a gate missed, 130 interrupted, 143 terminated.
     """  # noqa: D301 -- click needs the character, not the two letters
-    from tiebreak.cli.flags import Flags
     from tiebreak.cli.run import run_with
+    from tiebreak.spec.flags import Flags
 
     return run_with(Flags(**flags))
 
@@ -102,8 +102,8 @@ def batch(**flags: Any) -> int:
 
     Exit codes: 0 every attempt ended, 1 nothing usable, 2 partial, 3 a gate missed, 130 interrupted, 143 terminated.
     """  # noqa: D301 -- click needs the character, not the two letters
-    from tiebreak.cli.flags import Flags
     from tiebreak.cli.run import run_with
+    from tiebreak.spec.flags import Flags
 
     return run_with(Flags(door="batch", **flags))
 
@@ -175,7 +175,7 @@ def audit(dataset: str, data: Path | None, field: tuple[str, ...]) -> int:
     Exit codes: 0 nothing was found, 1 it cannot be read, 3 something was found.
     """
     from tiebreak.cli.audit import show_audit
-    from tiebreak.cli.flags import SampleFlags
+    from tiebreak.spec.flags import SampleFlags
 
     return show_audit(dataset, SampleFlags(data=data, field=field).source)
 

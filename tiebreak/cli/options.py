@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,18 +9,6 @@ from typing import Any, TypeVar
 import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_SETTING = re.compile(r"[A-Za-z_]+=[^/@]*")
-
-
-def split_models(text: str) -> list[str]:
-    """Names in a comma-separated list; commas inside a variant (`name@a=1,b=2`) do not separate."""
-    found: list[str] = []
-    for piece in filter(None, (part.strip() for part in text.split(","))):
-        if found and "@" in found[-1] and _SETTING.fullmatch(piece):
-            found[-1] += f",{piece}"
-        else:
-            found.append(piece)
-    return found
 
 
 class Percent(click.ParamType[Any]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -17,29 +18,26 @@ import click
 from tiebreak.cli import exits
 from tiebreak.cli.attendant import AtTerminal
 from tiebreak.cli.console import Console, counted, invoked_as
-from tiebreak.cli.flags import Flags
 from tiebreak.cli.progress import JsonLines, Live, Plain, Silent, View
-from tiebreak.cli.spec import spec_of
+from tiebreak.cli.unusable import explain_unusable
 from tiebreak.config import BatchSettings, load_config, results_root
-from tiebreak.core.errors import FailureKind, StoreError, UsageError
+from tiebreak.core.errors import UsageError
 from tiebreak.core.events import ContestantFinished, Event
 from tiebreak.core.protocols import Attendant
 from tiebreak.core.sample import Sample
 from tiebreak.pipeline import (
     TRIALS_CSV,
-    Estimate,
     Plan,
     Stop,
-    estimate,
     loop_factory,
     make_plan,
-    preflight,
     rebuild,
     run_plan,
     summary_if_done,
     up_to_date,
     write_reports,
 )
+from tiebreak.readiness import ASK_ABOVE_USD, expected_cost, expected_spending, try_models
 from tiebreak.registry import audit_dataset, use_agents
 from tiebreak.report.baseline import Baseline, baseline_of, read_baseline
 from tiebreak.report.changes import Change, changes, check_held_against, unmatched
@@ -49,11 +47,12 @@ from tiebreak.report.samples import worst_samples
 from tiebreak.report.summary import Summary
 from tiebreak.report.tabular import is_trials_csv, summary_data
 from tiebreak.runfile import write_run_file
-from tiebreak.store.folder import has_database, new_run_folder
+from tiebreak.spec.build import UnusableModels, spec_of
+from tiebreak.spec.flags import Flags
+from tiebreak.store.folder import empty_folder, new_run_folder
 from tiebreak.store.reader import StoreReader
 
 _SHOWN_COLUMNS = 12
-_ASK_ABOVE_USD = 1.0
 _STOP_AT_ONCE_S = 1.5
 
 
@@ -75,8 +74,10 @@ def run_with(flags: Flags) -> int:
     flags = flags.with_file().completed(config.batch)
     if flags.use_engine and not flags.quiet:
         console.line("--use-engine: there is one engine and it is always used", style="dim")
-    spec = spec_of(flags, config, console)
-    if spec is None:
+    try:
+        spec = spec_of(flags, config, console, command=how_to_repeat(sys.argv[1:]))
+    except UnusableModels as error:
+        explain_unusable(error, console)
         return exits.FAILED
     plan = make_plan(spec)
     _note_findings(plan, flags, console)
@@ -95,6 +96,18 @@ def run_with(flags: Flags) -> int:
     view = _view_for(plan, flags, config.batch, console)
     interrupted, summary = run_watched(plan, view, console, attendant=AtTerminal(console) if flags.attended else None)
     return _report(plan.spec.results_dir, summary, flags, console, Ending(interrupted, baseline))
+
+
+def how_to_repeat(arguments: Sequence[str]) -> str:
+    """A line that starts the same run again, in a folder of its own."""
+    kept, skip = [], False
+    for word in arguments:
+        if not skip and not word.startswith("--output="):
+            skip = word == "--output"
+            kept += [] if skip else [word]
+        else:
+            skip = False
+    return f"{invoked_as()} {shlex.join(kept)}"
 
 
 def _refuse_idle_flags(flags: Flags) -> None:
@@ -117,21 +130,13 @@ def _folder_for(flags: Flags) -> Path:
     """The folder the flags name, new or empty; else a new one among the results."""
     if flags.output is None or flags.output.suffix.lower() == ".csv":
         return new_run_folder(results_root(), datetime.now(UTC).astimezone(), flags.door)
-    if has_database(flags.output):
-        raise UsageError(f"{flags.output} holds a run already; go on with it by --resume {flags.output}, or name another folder")
-    try:
-        flags.output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(
-            f"cannot make the results folder {flags.output}: {error.strerror}; choose another with --output"
-        ) from None
-    return flags.output
+    return empty_folder(flags.output)
 
 
 def _may_spend(plan: Plan, flags: Flags, console: Console) -> bool:
     """Say what the run will cost; above a dollar, only with the user's consent."""
     capped = flags.yes or plan.spec.pace.max_cost_usd is not None
-    if _say_cost(plan, flags, console) <= _ASK_ABOVE_USD or capped:
+    if _say_cost(plan, flags, console) <= ASK_ABOVE_USD or capped:
         return True
     if sys.stdin.isatty() and console.is_terminal:
         return click.confirm("Go on?")
@@ -141,12 +146,11 @@ def _may_spend(plan: Plan, flags: Flags, console: Console) -> bool:
 
 def _say_cost(plan: Plan, flags: Flags, console: Console) -> float:
     """Say what the run will cost, as far as that can be told; the likely dollars."""
-    if plan.spec.pace.replay_dir:
+    expected = expected_spending(plan)
+    if expected is None:
+        if plan.tasks and not plan.spec.pace.replay_dir:
+            _note_unknown_cost(plan, flags, console)
         return 0.0
-    if plan.tasks:
-        _note_unknown_cost(plan, flags, console)
-        return 0.0
-    expected = estimate(plan)
     if expected.dollars and not flags.quiet:
         console.line(expected_cost(expected))
     return expected.total.likely
@@ -163,23 +167,6 @@ def _note_unknown_cost(plan: Plan, flags: Flags, console: Console) -> None:
             f"What this costs cannot be foretold: each attempt may call its model up to {calls} times. --max-cost sets a limit.",
             style="dim",
         )
-
-
-def expected_cost(expected: Estimate) -> str:
-    """What a run will cost, in words: how long answers are is known only once there are some."""
-    total = expected.total
-    known = [f"{label} {in_dollars(dollars.likely)}" for label, dollars in expected.dollars.items()]
-    parts = (known if len(known) > 1 else []) + [f"{label} unknown" for label in expected.unknown]
-    shares = f" ({', '.join(parts)})" if parts else ""
-    ends = f"between {in_dollars(total.low)} and {in_dollars(total.high)}"
-    return f"Expected cost: about {in_dollars(total.likely)}, {ends} by the length of the answers{shares}"
-
-
-def in_dollars(amount: float) -> str:
-    """An amount with two digits that mean something."""
-    if amount >= 1:
-        return f"${amount:,.2f}"
-    return f"${amount:.2g}" if amount >= 0.001 else "less than $0.001"
 
 
 def _note_findings(plan: Plan, flags: Flags, console: Console) -> None:
@@ -207,28 +194,18 @@ def _note_findings(plan: Plan, flags: Flags, console: Console) -> None:
 
 
 def _are_ready(plan: Plan, flags: Flags, console: Console) -> bool:
-    """Try every hosted model with a tiny call: a dead key or a wrong name costs a second, not an hour.
-
-    A name that does not exist is a mistake in the command and stops everything. A key that is refused does not: the
-    others can be compared, unless --strict says otherwise.
-    """
-    spec, judge = plan.spec, plan.spec.protocol.judge
-    if flags.no_preflight or spec.pace.replay_dir:
+    """Try every hosted model with a tiny call, and say which will answer nothing."""
+    if flags.no_preflight:
         return True
-    asked = {model.label: model for model in (*spec.models, *([judge] if judge else []))}
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        refused = runner.run(preflight(tuple(asked.values())))
-    for label, failure in refused.items():
-        console.line(f"✗ {label}  {failure.kind.replace('_', ' ')}: {failure.message}", style="red")
-    if not refused:
-        return True
-    wrong_name = any(failure.kind is FailureKind.NOT_FOUND for failure in refused.values())
-    none_left = all(c.model.label in refused for c in spec.contestants if not c.reference)
-    if flags.strict or wrong_name or none_left or (judge is not None and judge.label in refused):
+        tried = runner.run(try_models(plan, strict=flags.strict))
+    for sentence in tried.sentences:
+        console.line(f"✗ {sentence}", style="red")
+    if tried.stops:
         console.line("Nothing was asked: these models would answer nothing. Leave them out, or say --no-preflight.", style="bold")
-        return False
-    console.line("These models will answer nothing; the others are asked. --strict stops here instead.", style="yellow")
-    return True
+    elif tried.refused:
+        console.line("These models will answer nothing; the others are asked. --strict stops here instead.", style="yellow")
+    return not tried.stops
 
 
 def _show_plan(plan: Plan, flags: Flags, console: Console) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -65,6 +65,10 @@ def scorer_name(versioned: str) -> str:
     return name if version.isdecimal() and name else versioned
 
 
+IN_MEMORY = "samples from Python"
+"""The dataset of a run whose samples a program made: they are kept beside the store."""
+SAMPLES_FILE = "samples.jsonl"
+"""Where they are kept, in the run's folder."""
 IMPORTED = "imported: "
 """How the form of a protocol begins that another tool followed."""
 
@@ -175,4 +179,12 @@ class RunInfo:
 
 def resumed(info: RunInfo, folder: Path) -> RunSpec:
     """The run a store holds, to go on with: the one way back from a store to a spec."""
-    return RunSpec(protocol=info.protocol, contestants=info.contestants, pace=info.pace, results_dir=folder, command=info.command)
+    protocol = beside_store(info.protocol, folder)
+    return RunSpec(protocol=protocol, contestants=info.contestants, pace=info.pace, results_dir=folder, command=info.command)
+
+
+def beside_store(protocol: Protocol, folder: Path) -> Protocol:
+    """The protocol with its samples where the run's folder is now, if they are kept there."""
+    if protocol.dataset != IN_MEMORY:
+        return protocol
+    return replace(protocol, source=replace(protocol.source, path=str((folder / SAMPLES_FILE).resolve())))

@@ -47,12 +47,7 @@ def load(name: str, *, known: Callable[[], Sequence[str]], source: Source | None
     """The dataset in a file or folder; `known` gives the registered names, for when there is neither."""
     path = Path(name).expanduser()
     source = source or Source()
-    reading = reader_of(source.fields)
-    used = frozenset(source.fields)
-
-    def is_read(column: str) -> bool:
-        return column in used or _our_name(column) in _READ
-
+    reading, is_read = reader_of(source.fields), read_columns(source.fields)
     if path.is_dir():
         return IndexedFile(files_in(path), reading, name=name, about="your folder", is_read=is_read, encoding=source.encoding)
     if path.is_file():
@@ -95,6 +90,12 @@ def reader_of(fields: Mapping[str, str]) -> ToSample:
         return to_sample(kept | {ours: row[theirs] for theirs, ours in renamed.items() if theirs in row}, number)
 
     return read
+
+
+def read_columns(fields: Mapping[str, str]) -> Callable[[str], bool]:
+    """Tells of a column whether anything is made of it."""
+    used = frozenset(fields)
+    return lambda column: column in used or _our_name(column) in _READ
 
 
 def _our_name(column: str) -> str:

@@ -158,7 +158,7 @@ async def _score(name: str, trial: Trial, output: Output, context: TrialContext,
     """One scorer's verdict. Whatever it raises is its own fault: the trial then has no score."""
     try:
         return await tools.scorers[name].score(trial.sample, output, context)
-    except BenchmarkError:
+    except (BenchmarkError, Interrupted):
         raise
     except Exception as error:
         raise ScorerError(f"the scorer {name!r} raised {type(error).__name__}: {error}") from error

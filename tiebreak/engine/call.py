@@ -17,7 +17,7 @@ from tiebreak.core.protocols import Generates, Listener
 from tiebreak.core.redact import Redactor
 from tiebreak.core.run import RetryPolicy
 from tiebreak.engine.deadlines import Deadlines
-from tiebreak.engine.stop import Stop
+from tiebreak.engine.stop import Interrupted, Stop
 from tiebreak.engine.traffic import Gate, Ticket
 
 _DIGITS = re.compile(r"\d+")
@@ -75,6 +75,7 @@ class Caller:
     async def call_within_limits(self, request: Request, meter: Meter, listener: Listener | None = None) -> Reply:
         """Call once there is room: in the budget, in the declared limits, in the account."""
         gate = self.gate
+        self._refuse_when_silent()
         ticket = gate.try_enter() or await self._queued(request, meter)
         meter.in_flight = max(meter.in_flight, gate.account.in_flight)
         try:
@@ -110,6 +111,7 @@ class Caller:
         self, model: str, messages: Sequence[Message], continuation: str, meter: Meter, *, raw: bool = False
     ) -> Likelihood:
         """How likely a continuation is to the model; only some providers can tell."""
+        self._refuse_when_silent()
         meter.attempts += 1
         started = self.clock.monotonic()
         try:
@@ -120,6 +122,10 @@ class Caller:
             raise ProviderError(message, kind=FailureKind.TIMEOUT) from None
         meter.model_s += self.clock.monotonic() - started
         return likelihood
+
+    def _refuse_when_silent(self) -> None:
+        if self.stop.silent:
+            raise Interrupted
 
     def _without_secrets(self, reply: Reply) -> Reply:
         """A gateway may repeat the key it was sent: it goes no further than here."""

@@ -85,18 +85,22 @@ class Plan:
             scorers=protocol.chosen_scorers,
         )
 
+    def with_protocol(self, protocol: Protocol) -> Plan:
+        """The same plan under a protocol that says the same otherwise."""
+        return replace(self, spec=replace(self.spec, protocol=protocol))
+
     def placed_in(self, folder: Path) -> Plan:
         """The same plan with its results in another folder."""
         return replace(self, spec=replace(self.spec, results_dir=folder))
 
 
-def make_plan(spec: RunSpec) -> Plan:
-    """Load the dataset, choose the samples, and fix the protocol."""
+def make_plan(spec: RunSpec, *, dataset: Dataset | None = None) -> Plan:
+    """Load the dataset, unless it is given, choose the samples, and fix the protocol."""
     _refuse_twins(spec)
     if spec.pace.max_cost_usd is not None:
         refuse_unpriced(spec.models)
     protocol = spec.protocol
-    dataset = load_dataset(protocol.dataset, protocol.source)
+    dataset = dataset or load_dataset(protocol.dataset, protocol.source)
     spec = _put_to_work(spec, dataset)
     for contestant in spec.contestants:
         check_prompting(contestant.prompting)

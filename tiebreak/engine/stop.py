@@ -25,6 +25,8 @@ class Stop:
     def __init__(self) -> None:
         self._draining = asyncio.Event()
         self._at_once = asyncio.Event()
+        self.silent = False
+        """Whether nothing more may be sent, not even for a trial that has begun."""
 
     @property
     def draining(self) -> bool:
@@ -34,6 +36,11 @@ class Stop:
     def ask(self) -> None:
         """Stop: gently the first time, at once the second."""
         (self._at_once if self.draining else self._draining).set()
+
+    def be_silent(self) -> None:
+        """Stop gently, and send nothing more: a trial that would need another call is given up."""
+        self.silent = True
+        self._draining.set()
 
     async def pause(self, seconds: float) -> None:
         """Wait, or raise Interrupted as soon as the run is being stopped."""

@@ -55,8 +55,50 @@ COLUMNS = {
     "finished_at": "t.finished_at",
     "prompt": "s.prompt",
 }
-_Result = msgspec.defstruct("_Result", list(COLUMNS), gc=False)
-"""A trial to be encoded: made and written in half the time of a dictionary."""
+
+
+class StoredTrial(msgspec.Struct, frozen=True, gc=False):
+    """A trial as the files have it, a field per column; made and written in half the time of a dictionary."""
+
+    contestant: str
+    model: str
+    provider: str
+    agent: str
+    prompt_name: str
+    sample: str
+    category: str
+    repeat: int
+    """From 0."""
+    outcome: str
+    score: float | None
+    """None when the trial failed."""
+    second: float | None
+    """The score by a second, independent rule, where there is one."""
+    answer: str | None
+    """What was read as the answer."""
+    expected: str | None
+    because: str | None
+    text: str | None
+    """All the model said."""
+    failure_kind: str | None
+    failure: str | None
+    input_tokens: int | None
+    cached_tokens: int | None
+    output_tokens: int | None
+    reasoning_tokens: int | None
+    cost_usd: float | None
+    model_s: float | None
+    first_token_s: float | None
+    queue_s: float | None
+    retry_s: float | None
+    in_flight: int | None
+    cached: int | None
+    attempts: int | None
+    finished_at: str
+    prompt: str
+    """What was asked."""
+
+
 _QUERY = (
     f"SELECT t.id, {', '.join(f'{source} AS {name}' for name, source in COLUMNS.items())} FROM trials t"
     " JOIN contestants c ON c.contestant = t.contestant JOIN samples s ON s.asked = t.asked"
@@ -89,7 +131,7 @@ def _result(row: tuple[Any, ...], attempts: Mapping[str, Mapping[str, Any]]) -> 
     """A trial as an object; an attempt at a coding task has what it took beside it."""
     if row[0] in attempts:
         return {**dict(zip(COLUMNS, row[1:], strict=True)), **attempts[row[0]]}
-    return _Result(*row[1:])
+    return StoredTrial(*row[1:])
 
 
 def _csv_line(row: tuple[Any, ...]) -> str:
@@ -122,6 +164,13 @@ def batches_of_trials(reader: StoreReader) -> Iterator[list[tuple[Any, ...]]]:
     rows = reader.rows(_QUERY)
     while batch := list(islice(rows, _BATCH)):
         yield batch
+
+
+def stored_trials(folder: Path) -> Iterator[StoredTrial]:
+    """Every trial of a run that counts, read as it is needed."""
+    with StoreReader(folder) as reader:
+        for batch in batches_of_trials(reader):
+            yield from (StoredTrial(*row[1:]) for row in batch)
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:

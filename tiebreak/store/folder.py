@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from tiebreak.core.errors import StoreBusy, StoreError, StoreFull
+from tiebreak.core.errors import StoreBusy, StoreError, StoreFull, UsageError
 
 DATABASE = "run.sqlite"
 _LOCK = "run.lock"
@@ -34,6 +34,17 @@ def new_run_folder(root: Path, now: datetime, kind: str = "run") -> Path:
             raise StoreError(f"cannot make the results folder {folder}: {error.strerror}; choose another with --output") from None
         return folder
     raise StoreError(f"too many runs named {stem} in {root}")
+
+
+def empty_folder(folder: Path) -> Path:
+    """A folder for a new run: made, unless it is there, and refused where a run is in it."""
+    if has_database(folder):
+        raise UsageError(f"{folder} holds a run already; go on with it by --resume {folder}, or name another folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make the results folder {folder}: {error.strerror}; choose another with --output") from None
+    return folder
 
 
 def find_run(id_or_path: str, root: Path) -> Path:

@@ -1,22 +1,24 @@
-"""The command line as one record, and what each group of its flags says."""
+"""Everything that can be asked of a run as one record, and what each group of its flags says."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tiebreak.cli.options import split_models
 from tiebreak.config import BatchSettings, read_mapping
 from tiebreak.contestants import Entry, named_prompt, text_or_file, written_out
 from tiebreak.core.contestant import AgentRef, Prompting
 from tiebreak.core.errors import UsageError
+from tiebreak.core.model import ModelRef
 from tiebreak.core.run import Pace, Protocol, RetryPolicy, Source, TaskRules
 from tiebreak.registry import agent_ref
 from tiebreak.runfile import read_run_file
 
 _PARALLEL = 4
+_SETTING = re.compile(r"[A-Za-z_]+=[^/@]*")
 _Record = TypeVar("_Record", TaskRules, Pace)
 
 
@@ -26,6 +28,8 @@ class ModelFlags:
 
     model: tuple[str, ...] = ()
     models: str | None = None
+    refs: tuple[ModelRef, ...] = ()
+    """Models that a program made itself."""
     all_models: bool = False
     category: str | None = None
     provider: str | None = None
@@ -41,7 +45,7 @@ class ModelFlags:
     @property
     def names_models(self) -> bool:
         """Whether any model was named."""
-        return bool(self.model or self.models or self.all_models or self.category or self.provider)
+        return bool(self.model or self.models or self.refs or self.all_models or self.category or self.provider)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -294,6 +298,17 @@ class Flags(ModelFlags, SampleFlags):
         names += ["temperature", "max_tokens", "reasoning_effort", *(["output"] if self._other_folder else [])]
         defaults = {field.name: field.default for field in fields(self)}
         return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) != defaults[name]]
+
+
+def split_models(text: str) -> list[str]:
+    """Names in a comma-separated list; commas inside a variant (`name@a=1,b=2`) do not separate."""
+    found: list[str] = []
+    for piece in filter(None, (part.strip() for part in text.split(","))):
+        if found and "@" in found[-1] and _SETTING.fullmatch(piece):
+            found[-1] += f",{piece}"
+        else:
+            found.append(piece)
+    return found
 
 
 def _combined(base: Prompting, prompt: Prompting) -> Prompting:

@@ -1,43 +1,62 @@
-"""From the command line to the run it describes: a new one, or one that goes on."""
+"""From flags to the run they describe: a new one, or one that goes on."""
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from typing import Protocol as Interface
 
-from tiebreak.cli.console import Console, invoked_as
-from tiebreak.cli.flags import Flags, ModelFlags
-from tiebreak.cli.model_choice import Check, check_models, needs_detection, problems, with_settings
 from tiebreak.config import Config, results_root
 from tiebreak.contestants import LineUp
 from tiebreak.core.contestant import AgentRef, Contestant
-from tiebreak.core.errors import UsageError
+from tiebreak.core.errors import ModelError, UsageError
 from tiebreak.core.model import Limits, ModelRef
-from tiebreak.core.run import Pace, Protocol, RunSpec, TaskRules, resumed
+from tiebreak.core.run import IN_MEMORY, Pace, Protocol, RunSpec, TaskRules, resumed
 from tiebreak.prices import with_price
-from tiebreak.registry import Catalog, check_key, check_settings, is_known, make_agent, names, provider_class, spelled_tasks
+from tiebreak.registry import check_key, check_settings, is_known, make_agent, names, provider_class, spelled_tasks
 from tiebreak.report.caveats import unequal_settings
+from tiebreak.spec.flags import Flags, ModelFlags
+from tiebreak.spec.model_choice import Check, check_models, needs_detection, problems, with_settings
 from tiebreak.store.folder import find_run
 from tiebreak.store.reader import StoreReader
 
 
-def spec_of(flags: Flags, config: Config, console: Console) -> RunSpec | None:
-    """The run the flags describe; None when a model cannot be used, which was then said."""
-    spec = _resumed(flags, config, console) if flags.resume else _new(flags, config, console)
-    if spec is not None:
-        _refuse_silent_agents(spec)
+class Notes(Interface):
+    """Where is told what was noticed on the way."""
+
+    def line(self, text: str = "", *, style: str = "") -> None:
+        """Tell something worth knowing."""
+
+    def warn(self, text: str) -> None:
+        """Tell something that should be changed."""
+
+    def checks(self, checks: Sequence[Check]) -> None:
+        """Tell what became of every model that was named."""
+
+
+class UnusableModels(ModelError):
+    """Models were named that cannot be used. Nothing has been sent."""
+
+    def __init__(self, checks: Sequence[Check], available: Sequence[str], disabled: str) -> None:
+        self.names = ", ".join(check.typed for check in problems(checks))
+        self.available = available
+        self.disabled = disabled
+        """Which models the configuration names and disables, in words."""
+        super().__init__("; ".join(f"cannot use {check.typed}: {check.problem}" for check in problems(checks)))
+
+
+def spec_of(flags: Flags, config: Config, notes: Notes, *, command: str) -> RunSpec:
+    """The run the flags describe; `command` starts it again."""
+    spec = _resumed(flags, config, notes) if flags.resume else _new(flags, config, notes, command)
+    _refuse_silent_agents(spec)
     return spec
 
 
-def _new(flags: Flags, config: Config, console: Console) -> RunSpec | None:
+def _new(flags: Flags, config: Config, notes: Notes, command: str) -> RunSpec:
     dataset = _dataset_of(flags)
-    contestants = _contestants(flags, config, console)
-    if contestants is None:
-        return None
+    contestants = _contestants(flags, config, notes)
     if flags.likelihood:
         _check_likelihood([contestant.model for contestant in contestants])
     protocol = Protocol(
@@ -55,34 +74,18 @@ def _new(flags: Flags, config: Config, console: Console) -> RunSpec | None:
         contestants=contestants,
         pace=flags.pace(Pace(), config.batch),
         results_dir=Path(),
-        command=how_to_repeat(sys.argv[1:]),
+        command=command,
     )
     return _with_judge(spec, flags, config)
 
 
-def how_to_repeat(arguments: Sequence[str]) -> str:
-    """A line that starts the same run again, in a folder of its own."""
-    kept, skip = [], False
-    for word in arguments:
-        if not skip and not word.startswith("--output="):
-            skip = word == "--output"
-            kept += [] if skip else [word]
-        else:
-            skip = False
-    return f"{invoked_as()} {shlex.join(kept)}"
-
-
-def _contestants(
-    flags: Flags, config: Config, console: Console, going_on: Sequence[Contestant] = ()
-) -> tuple[Contestant, ...] | None:
-    """Everyone the flags and the run file name; None when a model cannot be used, which was then said.
+def _contestants(flags: Flags, config: Config, notes: Notes, going_on: Sequence[Contestant] = ()) -> tuple[Contestant, ...]:
+    """Everyone the flags and the run file name.
 
     What a run that goes on is not told, it takes from its contestants so far.
     """
-    entries, models = flags.written_out, _models(flags, config, console, going_on)
-    written = checked_models(replace(flags, **_only([entry.model for entry in entries])), config, console) if entries else ()
-    if models is None or written is None:
-        return None
+    entries, models = flags.written_out, _models(flags, config, notes, going_on)
+    written = checked_models(replace(flags, **_only([entry.model for entry in entries])), config, notes) if entries else ()
     by_name = {model.label: model for model in _limited(written, flags)}
     named_prompts, named_agents = bool(flags.prompt or flags.prompts), bool(flags.agent or flags.likelihood)
     prompts = {contestant.prompting.name: contestant.prompting for contestant in going_on}
@@ -103,20 +106,20 @@ def _contestants(
     return contestants
 
 
-def _models(flags: Flags, config: Config, console: Console, going_on: Sequence[Contestant]) -> Sequence[ModelRef] | None:
+def _models(flags: Flags, config: Config, notes: Notes, going_on: Sequence[Contestant]) -> Sequence[ModelRef]:
     """The models that are crossed with prompts and agents."""
     if flags.names_models or not (flags.written_out or going_on):
-        return checked_models(flags, config, console)
+        return checked_models(flags, config, notes)
     crossed = () if flags.written_out else going_on
     return list({contestant.model.digest: contestant.model for contestant in crossed}.values())
 
 
 def _only(models: Sequence[str]) -> dict[str, Any]:
     """Flags that name these models and no others."""
-    return {"model": tuple(models), "models": None, "all_models": False, "category": None, "provider": None}
+    return {"model": tuple(models), "refs": (), "models": None, "all_models": False, "category": None, "provider": None}
 
 
-def _resumed(flags: Flags, config: Config, console: Console) -> RunSpec | None:
+def _resumed(flags: Flags, config: Config, notes: Notes) -> RunSpec:
     """The stored run, with what may differ the second time taken from the flags."""
     folder = find_run(flags.resume or "", results_root())
     with StoreReader(folder) as reader:
@@ -125,11 +128,7 @@ def _resumed(flags: Flags, config: Config, console: Console) -> RunSpec | None:
         raise UsageError(f"{info.run_id} was imported: its questions cannot be asked on here, only scored again (tiebreak score)")
     flags.refuse_other_than(info.protocol, [contestant.prompting for contestant in info.contestants])
     spec = resumed(info, folder)
-    contestants: Sequence[Contestant] | None = spec.contestants
-    if flags.names_contestants:
-        contestants = _joined(spec, flags, config, console)
-    if contestants is None:
-        return None
+    contestants = _joined(spec, flags, config, notes) if flags.names_contestants else spec.contestants
     protocol = replace(
         spec.protocol,
         dataset=_dataset_of(flags) if flags.dataset or flags.task else spec.protocol.dataset,
@@ -146,12 +145,10 @@ def _resumed(flags: Flags, config: Config, console: Console) -> RunSpec | None:
     )
 
 
-def _joined(spec: RunSpec, flags: Flags, config: Config, console: Console) -> list[Contestant] | None:
+def _joined(spec: RunSpec, flags: Flags, config: Config, notes: Notes) -> Sequence[Contestant]:
     """The stored contestants as they were, at today's prices and limits, then those that are new."""
     stored = spec.contestants
-    named = _contestants(flags, config, console, going_on=stored)
-    if named is None:
-        return None
+    named = _contestants(flags, config, notes, going_on=stored)
     # The same set-up under another name is the same contestant.
     named = tuple(_told_apart(contestant, stored) for contestant in named)
     now = {contestant.label: contestant for contestant in named}
@@ -180,33 +177,25 @@ def _limited(models: Sequence[ModelRef], flags: Flags) -> list[ModelRef]:
     ]
 
 
-def checked_models(flags: ModelFlags, config: Config, console: Console) -> tuple[ModelRef, ...] | None:
-    """Every named model, checked; None when one cannot be used. Nothing has been sent by then."""
+def checked_models(flags: ModelFlags, config: Config, notes: Notes) -> tuple[ModelRef, ...]:
+    """Every named model, checked; UnusableModels when one cannot be used. Nothing has been sent by then."""
     for warning in config.warnings:
-        console.warn(warning)
+        notes.warn(warning)
     if flags.provider:
-        console.warn("--provider is deprecated; name a model with --model")
+        notes.warn("--provider is deprecated; name a model with --model")
     catalog = config.catalog(detect=needs_detection(flags))
     checks = check_models(flags, config, catalog, keys=flags.replay is None)
     if not flags.quiet or problems(checks):
-        console.checks(checks)
+        notes.checks(checks)
     if problems(checks):
-        _explain(checks, catalog, config, console)
-        return None
+        disabled = f"Disabled in {config.path}: {', '.join(config.disabled)}" if config.disabled else ""
+        raise UnusableModels(checks, catalog.names(), disabled)
     refs = tuple(with_price(with_settings(check.ref, flags.settings)) for check in checks if check.ref)
     for ref in refs:
         check_settings(ref)
     if unequal_settings(refs):
-        console.line("Note: the models are asked with different settings, as shown above.", style="yellow")
+        notes.line("Note: the models are asked with different settings, as shown above.", style="yellow")
     return refs
-
-
-def _explain(checks: list[Check], catalog: Catalog, config: Config, console: Console) -> None:
-    invalid = ", ".join(check.typed for check in problems(checks))
-    console.line(f"\nNothing was asked: cannot use {invalid}.", style="bold")
-    console.line(f"Available models: {', '.join(catalog.names())}")
-    if config.disabled:
-        console.line(f"Disabled in {config.path}: {', '.join(config.disabled)}")
 
 
 def _dataset_of(flags: Flags) -> str:
@@ -215,6 +204,8 @@ def _dataset_of(flags: Flags) -> str:
         raise UsageError("name a dataset or tasks, not both; a folder that holds both is named with --dataset")
     if flags.task:
         return spelled_tasks(flags.task)
+    if flags.dataset == IN_MEMORY:
+        return IN_MEMORY
     if not flags.dataset:
         if flags.door == "batch":
             raise UsageError("no task was named: --task benchmark/tasks/easy/fix_typo.md, a folder of tasks, or a pattern")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from tiebreak.cli.flags import ModelFlags
-from tiebreak.cli.options import split_models
 from tiebreak.config import Config
 from tiebreak.core.embedded import is_ready
 from tiebreak.core.errors import BenchmarkError, ModelError, UsageError
 from tiebreak.core.model import ModelRef
 from tiebreak.registry import DEFAULT_MODELS, Catalog, check_key, did_you_mean, is_known, names, provider_class
+from tiebreak.spec.flags import ModelFlags, split_models
 
 EMBEDDED = "llama_cpp/smollm2-135m"
 
@@ -37,7 +37,9 @@ def needs_detection(flags: ModelFlags) -> bool:
 
 def check_models(flags: ModelFlags, config: Config, catalog: Catalog, *, keys: bool = True) -> list[Check]:
     """Every model the flags name, resolved or with the reason why not; without `keys`, none need be set."""
-    return [_check(name, catalog, keys=keys) for name in dict.fromkeys(_typed(flags, config, catalog))]
+    typed = dict.fromkeys(_typed(flags, config, catalog))
+    named = [_check(name, partial(catalog.resolve, name), keys=keys) for name in typed]
+    return named + [_check(ref.label, partial(replace, ref), keys=keys) for ref in flags.refs]
 
 
 def with_settings(model: ModelRef, settings: Mapping[str, Any]) -> ModelRef:
@@ -76,7 +78,7 @@ def _typed(flags: ModelFlags, config: Config, catalog: Catalog) -> list[str]:
         typed += _in_category(flags.category, config, catalog)
     if flags.all_models:
         typed += runnable_models(config, catalog)
-    if not typed:
+    if not (typed or flags.refs):
         asked = "no model can run here" if flags.all_models else "no model was named"
         raise ModelError(f"{asked}: {how_to_get_models(config)}")
     return typed
@@ -104,13 +106,13 @@ def _in_category(name: str, config: Config, catalog: Catalog) -> list[str]:
 
 
 def _can_run(name: str, catalog: Catalog) -> bool:
-    ref = _check(name, catalog).ref
+    ref = _check(name, partial(catalog.resolve, name)).ref
     return ref is not None and (ref.provider != "ollama" or ref.name in catalog.detected)
 
 
-def _check(typed: str, catalog: Catalog, *, keys: bool = True) -> Check:
+def _check(typed: str, resolve: Callable[[], ModelRef], *, keys: bool = True) -> Check:
     try:
-        ref = catalog.resolve(typed)
+        ref = resolve()
         if keys:
             check_key(ref)
     except BenchmarkError as error:

@@ -1,0 +1,65 @@
+"""What is looked at before money is spent: the expected cost, and whether the models answer at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tiebreak.core.errors import FailureKind
+from tiebreak.core.trial import Failure
+from tiebreak.pipeline import Estimate, Plan, estimate, preflight
+
+ASK_ABOVE_USD = 1.0
+"""What a run may be expected to cost without anybody having consented to it."""
+
+
+def expected_spending(plan: Plan) -> Estimate | None:
+    """What a run will cost; None where nothing is sent, or where it depends on how coding tasks go."""
+    return None if plan.spec.pace.replay_dir or plan.tasks else estimate(plan)
+
+
+def expected_cost(expected: Estimate) -> str:
+    """What a run will cost, in words: how long answers are is known only once there are some."""
+    total = expected.total
+    known = [f"{label} {in_dollars(dollars.likely)}" for label, dollars in expected.dollars.items()]
+    parts = (known if len(known) > 1 else []) + [f"{label} unknown" for label in expected.unknown]
+    shares = f" ({', '.join(parts)})" if parts else ""
+    ends = f"between {in_dollars(total.low)} and {in_dollars(total.high)}"
+    return f"Expected cost: about {in_dollars(total.likely)}, {ends} by the length of the answers{shares}"
+
+
+def in_dollars(amount: float) -> str:
+    """An amount with two digits that mean something."""
+    if amount >= 1:
+        return f"${amount:,.2f}"
+    return f"${amount:.2g}" if amount >= 0.001 else "less than $0.001"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What became of a tiny call to every hosted model."""
+
+    refused: Mapping[str, Failure]
+    """By label, why a model will answer nothing."""
+    stops: bool
+    """Whether nothing should be asked for it."""
+
+    @property
+    def sentences(self) -> list[str]:
+        """A line per model that will answer nothing."""
+        return [f"{label}  {failure.kind.replace('_', ' ')}: {failure.message}" for label, failure in self.refused.items()]
+
+
+async def try_models(plan: Plan, *, strict: bool = False) -> Tried:
+    """Try every hosted model with a tiny call: a dead key or a wrong name costs a second, not an hour.
+
+    A name that does not exist is a mistake and stops everything. A key that is refused does not: the others can be
+    compared, unless `strict` says otherwise.
+    """
+    spec, judge = plan.spec, plan.spec.protocol.judge
+    asked = {model.label: model for model in (*spec.models, *([judge] if judge else []))}
+    refused = {} if spec.pace.replay_dir else await preflight(tuple(asked.values()))
+    wrong_name = any(failure.kind is FailureKind.NOT_FOUND for failure in refused.values())
+    none_left = all(c.model.label in refused for c in spec.contestants if not c.reference)
+    no_judge = judge is not None and judge.label in refused
+    return Tried(refused=refused, stops=bool(refused) and (strict or wrong_name or none_left or no_judge))
