@@ -33,7 +33,17 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "openai-api": "tiebreak.providers.openai:Compatible",
         "anthropic": "tiebreak.providers.anthropic:Anthropic",
         "google": "tiebreak.providers.google:Google",
+        "openrouter": "tiebreak.providers.servers:OpenRouter",
+        "groq": "tiebreak.providers.servers:Groq",
+        "mistral": "tiebreak.providers.servers:Mistral",
+        "deepseek": "tiebreak.providers.servers:DeepSeek",
+        "xai": "tiebreak.providers.servers:XAI",
+        "together": "tiebreak.providers.servers:Together",
+        "fireworks": "tiebreak.providers.servers:Fireworks",
         "ollama": "tiebreak.providers.ollama:Ollama",
+        "vllm": "tiebreak.providers.servers:VLLM",
+        "lmstudio": "tiebreak.providers.servers:LMStudio",
+        "llamacpp-server": "tiebreak.providers.servers:LlamaServer",
         "llama_cpp": "tiebreak.providers.llama_cpp:LlamaCpp",
         "baseline": "tiebreak.providers.baseline:Baseline",
         "scripted": "tiebreak.providers.scripted:Scripted",
@@ -390,10 +400,16 @@ def make_ref(provider: str, name: str, base_url: str = "") -> ModelRef:
         label=f"{provider}/{name}",
         required=served_by.required_settings(name),
         base_url=base_url,
-        key_variable=next((v for v in served_by.key_variables if os.environ.get(v)), next(iter(served_by.key_variables), "")),
+        key_variable=_key_variable(served_by),
         local=served_by.local,
         reference=served_by.reference,
     )
+
+
+def _key_variable(served_by: type[Provider]) -> str:
+    """The variable the key is in, or should be. A server on this machine may have a key; it need not."""
+    found = next((variable for variable in served_by.key_variables if os.environ.get(variable)), "")
+    return found or ("" if served_by.local else next(iter(served_by.key_variables), ""))
 
 
 def refuse_password(url: str) -> None:
