@@ -19,7 +19,7 @@ from tiebreak.core.errors import UsageError
 from tiebreak.core.model import Limits, ModelRef
 from tiebreak.core.run import Pace, Protocol, RunSpec, TaskRules, resumed
 from tiebreak.prices import with_price
-from tiebreak.registry import Catalog, check_key, check_settings, is_known, make_agent, names, provider_class, spelled_tasks
+from tiebreak.registry import Catalog, check_key, check_settings, is_known, loadable, make_agent, provider_class, spelled_tasks
 from tiebreak.report.caveats import unequal_settings
 from tiebreak.store.folder import find_run
 from tiebreak.store.reader import StoreReader
@@ -229,7 +229,7 @@ def _refuse_silent_agents(spec: RunSpec) -> None:
         return
     silent = [c.agent.name for c in spec.contestants if not make_agent(c.agent).speaks_acp]
     if silent:
-        able = [name for name in names("agents") if make_agent(AgentRef(name=name)).speaks_acp]
+        able = [name for name in loadable("agents") if make_agent(AgentRef(name=name)).speaks_acp]
         raise UsageError(f"--ask-permissions: {', '.join(silent)} cannot ask for permission; {', '.join(able)} can")
 
 
