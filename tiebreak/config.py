@@ -19,7 +19,17 @@ from tiebreak.core.errors import BenchmarkError, ConfigError
 from tiebreak.core.model import Limits, ModelRef, Price
 from tiebreak.core.protocols import Endpoint
 from tiebreak.core.record import Record
-from tiebreak.registry import Catalog, did_you_mean, is_known, make_ref, names, plugin, provider_class, refuse_password
+from tiebreak.registry import (
+    Catalog,
+    did_you_mean,
+    is_known,
+    make_ref,
+    names,
+    names_code,
+    plugin,
+    provider_class,
+    refuse_password,
+)
 
 FILE_NAME = "models_config.yaml"
 _CHECKOUT = Path(__file__).parents[1] / "benchmark"
@@ -287,7 +297,7 @@ def _in_our_words(
 
 
 def _ref(entry: _Model, place: str) -> ModelRef:
-    if not is_known("providers", entry.provider):
+    if not (is_known("providers", entry.provider) or names_code(entry.provider)):
         hint = did_you_mean(entry.provider, names("providers"))
         raise ConfigError(f"{place}: models.provider: there is no provider {entry.provider!r}{hint}")
     url, name = _expanded(entry.base_url, place), entry.model or entry.name

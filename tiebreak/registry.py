@@ -1,29 +1,42 @@
 """Names and what they stand for: plugins by kind, and models by the names people type.
 
 Plugins are named as strings and imported when first used, so that nothing is paid for what is not used.
-Other packages join through entry points of the group `tiebreak.<kind>`; `module:attribute` works anywhere.
+Other packages join through entry points of the group `tiebreak.<kind>`; `module:name` and `./file.py:name` work
+wherever a person types a name, and never in data.
 """
 
 from __future__ import annotations
 
 import contextlib
 import difflib
+import hashlib
 import importlib
 import importlib.util
 import inspect
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 from tiebreak.core.contestant import AgentRef
-from tiebreak.core.errors import AmbiguousModel, ConfigError, DatasetError, MissingKey, ModelError, UnknownModel, UsageError
+from tiebreak.core.errors import (
+    AmbiguousModel,
+    BenchmarkError,
+    ConfigError,
+    DatasetError,
+    MissingKey,
+    ModelError,
+    UnknownModel,
+    UsageError,
+)
 from tiebreak.core.model import ModelRef, house_of
 from tiebreak.core.protocols import Agent, Dataset, Provider, Scorer
 from tiebreak.core.run import IN_MEMORY, Source
@@ -35,7 +48,17 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "openai-api": "tiebreak.providers.openai:Compatible",
         "anthropic": "tiebreak.providers.anthropic:Anthropic",
         "google": "tiebreak.providers.google:Google",
+        "openrouter": "tiebreak.providers.servers:OpenRouter",
+        "groq": "tiebreak.providers.servers:Groq",
+        "mistral": "tiebreak.providers.servers:Mistral",
+        "deepseek": "tiebreak.providers.servers:DeepSeek",
+        "xai": "tiebreak.providers.servers:XAI",
+        "together": "tiebreak.providers.servers:Together",
+        "fireworks": "tiebreak.providers.servers:Fireworks",
         "ollama": "tiebreak.providers.ollama:Ollama",
+        "vllm": "tiebreak.providers.servers:VLLM",
+        "lmstudio": "tiebreak.providers.servers:LMStudio",
+        "llamacpp-server": "tiebreak.providers.servers:LlamaServer",
         "llama_cpp": "tiebreak.providers.llama_cpp:LlamaCpp",
         "baseline": "tiebreak.providers.baseline:Baseline",
         "scripted": "tiebreak.providers.scripted:Scripted",
@@ -160,17 +183,66 @@ _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 # --- plugins ---------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What one entry point of another package adds."""
+
+    kind: str
+    name: str
+    package: str
+    load: Callable[[], Any]
+
+
 @cache
-def _entry_points() -> Any:
-    """What all packages here announce. To look through them takes longer than to start: done once, and only when needed."""
+def _entry_points() -> tuple[Installed, ...]:
+    """What all packages here add. To look through them takes longer than to start: done once, and only when needed."""
     from importlib.metadata import entry_points
 
-    return entry_points()
+    points = entry_points()
+    found = [
+        Installed(kind, point.name, point.dist.name if point.dist else point.module, point.load)
+        for kind in PLUGINS
+        for point in points.select(group=f"tiebreak.{kind}")
+    ]
+    return tuple(dict.fromkeys(sorted(found, key=lambda one: (one.kind, one.name, one.package))))
 
 
-def _joined(kind: str) -> Mapping[str, Callable[[], Any]]:
-    """What other packages add to a kind."""
-    return {point.name: point.load for point in _entry_points().select(group=f"tiebreak.{kind}")}
+@cache
+def _joined(kind: str) -> Mapping[str, Installed]:
+    """What other packages add to a kind, by name; a name that is taken is not added again."""
+    added: dict[str, Installed] = {}
+    for one in _entry_points():
+        if one.kind == kind and one.name not in PLUGINS[kind]:
+            added.setdefault(one.name, one)
+    return added
+
+
+def refused_plugins(only_kind: str = "") -> list[str]:
+    """A line for each plugin, of one kind or of all, that is not used because its name is taken."""
+    refused = []
+    for one in _entry_points():
+        kind = one.kind[:-1]
+        if only_kind not in ("", one.kind):
+            continue
+        if one.name in PLUGINS[one.kind]:
+            refused.append(f"the {kind} {one.name!r} of the package {one.package} is not used: the name is a built-in {kind}'s")
+        elif (used := _joined(one.kind)[one.name]) is not one:
+            refused.append(
+                f"the {kind} {one.name!r} of the package {one.package} is not used: {used.package} has one of that name"
+            )
+    return refused
+
+
+def broken_plugins() -> dict[tuple[str, str], str]:
+    """Plugins of other packages that cannot be loaded, by kind and name, each with a line that says why."""
+    broken = {}
+    for kind in PLUGINS:
+        for name in _joined(kind):
+            try:
+                make_agent(AgentRef(name=name)) if kind == "agents" else plugin(kind, name)
+            except UsageError as error:
+                broken[kind, name] = str(error)
+    return broken
 
 
 def is_known(kind: str, name: str) -> bool:
@@ -184,19 +256,107 @@ def names(kind: str) -> list[str]:
     return ours + [name for name in _joined(kind) if name not in ours]
 
 
+def loadable(kind: str) -> list[str]:
+    """Every name of a kind that stands for something; `broken_plugins` says why others do not."""
+    broken = broken_plugins()
+    return [name for name in names(kind) if (kind, name) not in broken]
+
+
+def added_names(kind: str) -> list[str]:
+    """The names that other packages add to a kind."""
+    return list(_joined(kind))
+
+
 def plugin(kind: str, name: str) -> Any:
-    """The class or function a name stands for."""
-    where = PLUGINS[kind].get(name) or (name if re.fullmatch(r"[\w.]+:\w+", name) else None)
-    if where is not None:
-        module, _, attribute = where.partition(":")
-        try:
-            return getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
-            raise UsageError(f"{kind[:-1]} {name!r} cannot be loaded: {error}") from error
+    """The class or function a name stands for: a registered one, or code by its place."""
+    if name in PLUGINS[kind]:
+        return _loaded(kind, name, lambda: _imported(PLUGINS[kind][name]))
+    if names_code(name):
+        return _loaded(kind, name, lambda: _own_code(name))
     if name in _joined(kind):
-        return _joined(kind)[name]()
+        added = _joined(kind)[name]
+        return _loaded(kind, name, added.load, f" of the package {added.package}")
     close = did_you_mean(name, names(kind)) or "."
     raise UsageError(f"there is no {kind[:-1]} {name!r}{close} There are {', '.join(names(kind))}")
+
+
+def _loaded(kind: str, name: str, load: Callable[[], Any], origin: str = "") -> Any:
+    try:
+        return load()
+    except BenchmarkError:
+        raise
+    except (Exception, SystemExit) as error:  # Whatever the code of others does when it is imported.
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UsageError(f"the {kind[:-1]} {name!r}{origin} cannot be loaded: {reason}") from error
+
+
+# --- your own code, by its place -------------------------------------------------------------------
+
+
+_OWN_CODE = re.compile(r"(?P<place>[^:@]+\.py|[A-Za-z_][\w.]*):(?P<attribute>[A-Za-z_]\w*)")
+"""`./file.py:name`, from the working folder, or `module:name`."""
+_OWN_MODEL = re.compile(rf"(?P<provider>{_OWN_CODE.pattern})/(?P<model>.+)")
+
+
+def spelled_provider(typed: str) -> str:
+    """The provider that a model's name spells out: `provider/model`, or code of one's own; else nothing."""
+    if own := _OWN_MODEL.fullmatch(typed.partition("@")[0].strip()):
+        return own["provider"]
+    provider, slash, _ = typed.partition("/")
+    return provider if slash and is_known("providers", provider) else ""
+
+
+def names_code(name: str) -> bool:
+    """Whether a name says where code is: `./file.py:name` or `module:name`. Data may not: see `_named_by_data`."""
+    return _OWN_CODE.fullmatch(name) is not None
+
+
+def _imported(where: str) -> Any:
+    module, _, attribute = where.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _own_code(name: str) -> Any:
+    """What a place in code holds; the working folder is on the path while it is looked up, and no longer."""
+    place, _, attribute = name.rpartition(":")
+    with _working_folder_on_path():
+        module = _file_module(Path(place).expanduser().resolve()) if place.endswith(".py") else importlib.import_module(place)
+    if not hasattr(module, attribute):
+        raise UsageError(f"{place} has no {attribute!r}{did_you_mean(attribute, vars(module))}")
+    return getattr(module, attribute)
+
+
+@contextlib.contextmanager
+def _working_folder_on_path() -> Iterator[None]:
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
+
+
+@cache
+def _file_module(path: Path) -> ModuleType:
+    """A Python file as a module of its own, run once."""
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
+    name = f"tiebreak_file_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} cannot be read as Python")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+# --- what is made of plugins -----------------------------------------------------------------------
 
 
 def _declared(found: type, protocol: type, methods: tuple[str, ...] = ()) -> type:
@@ -230,7 +390,7 @@ def make_agent(agent: AgentRef) -> Agent:
     unknown = [option for option in options if option not in inspect.signature(found).parameters]
     if unknown:
         raise UsageError(f"the agent {name!r} has no option {unknown[0]!r}")
-    return cast(Agent, found(**options))
+    return cast(Agent, _loaded("agents", name, lambda: found(**options)))
 
 
 _configured_agents: dict[str, Mapping[str, Any]] = {}
@@ -283,7 +443,7 @@ def make_scorer(name: str) -> Scorer:
     if not option or not is_known("scorers", family):
         found = plugin("scorers", name)
         if inspect.isclass(found):
-            return cast(Scorer, _declared(found, Scorer)())
+            return cast(Scorer, _loaded("scorers", name, _declared(found, Scorer)))
         function = plugin("scorers", "tiebreak.scorers.function:Function")
         return cast(Scorer, _declared(function, Scorer)(found))
     found = plugin("scorers", family)
@@ -311,7 +471,7 @@ def _load_dataset(name: str, source: Source) -> Dataset:
     if family == "hf":
         hub = importlib.import_module("tiebreak.datasets.hub")
         return _named_by_data(cast(Dataset, hub.load(name, source)))
-    if variant.isidentifier() and re.fullmatch(r"[\w.]+", family) and importlib.util.find_spec(family.partition(".")[0]):
+    if names_code(name) and _is_there(family):
         return _made(plugin("datasets", name), name, "", source)
     own = importlib.import_module(f"tiebreak.datasets.{'mixed' if Path(name).expanduser().is_dir() else 'files'}")
     return _named_by_data(cast(Dataset, own.load(name, known=lambda: names("datasets"), source=source)))
@@ -326,6 +486,14 @@ def dataset_of(rows: Any, source: Source) -> Dataset:
 
 def _in_memory() -> Any:
     return importlib.import_module("tiebreak.datasets.in_memory")
+
+
+def _is_there(place: str) -> bool:
+    """Whether there is such a Python file or module; else the name is one of data."""
+    if place.endswith(".py"):
+        return True
+    with _working_folder_on_path():
+        return importlib.util.find_spec(place.partition(".")[0]) is not None
 
 
 def _named_by_data(dataset: Dataset) -> Dataset:
@@ -347,7 +515,8 @@ def _made(factory: Any, name: str, variant: str, source: Source) -> Dataset:
     if (source.path or source.fields) and "source" not in takes:
         raise DatasetError(f"the dataset {name!r} is complete as it is: --data and --field are for others")
     told = {"variant": variant, "source": source, "likelihood": source.likelihood}
-    return cast(Dataset, factory(**{key: value for key, value in told.items() if key in takes}))
+    used = {key: value for key, value in told.items() if key in takes}
+    return cast(Dataset, _loaded("datasets", name, lambda: factory(**used)))
 
 
 def audit_dataset(dataset: Dataset) -> Any:
@@ -399,6 +568,8 @@ class Catalog:
         provider, slash, rest = name.partition("/")
         if slash and is_known("providers", provider):
             return self._spelled_out(provider, rest)
+        if own := _OWN_MODEL.fullmatch(name):
+            return replace(make_ref(own["provider"], own["model"]), verified=False)
         found = [make_ref(p, name) for p, known in SHIPPED.items() if name in known]
         found += [self._ollama(tag) for tag in self.detected if name in (tag, tag.removesuffix(":latest"))]
         if len(found) > 1:
@@ -437,10 +608,16 @@ def make_ref(provider: str, name: str, base_url: str = "") -> ModelRef:
         label=f"{provider}/{name}",
         required=served_by.required_settings(name),
         base_url=base_url,
-        key_variable=next((v for v in served_by.key_variables if os.environ.get(v)), next(iter(served_by.key_variables), "")),
+        key_variable=_key_variable(served_by),
         local=served_by.local,
         reference=served_by.reference,
     )
+
+
+def _key_variable(served_by: type[Provider]) -> str:
+    """The variable the key is in, or should be. A server on this machine may have a key; it need not."""
+    found = next((variable for variable in served_by.key_variables if os.environ.get(variable)), "")
+    return found or ("" if served_by.local else next(iter(served_by.key_variables), ""))
 
 
 def refuse_password(url: str) -> None:

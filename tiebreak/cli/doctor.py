@@ -15,13 +15,14 @@ from pathlib import Path
 
 import tiebreak
 from tiebreak import __version__
-from tiebreak.cli.console import Console, invoked_as
+from tiebreak.cli.console import Console, counted, invoked_as
+from tiebreak.cli.served_models import served_models
 from tiebreak.config import detect_ollama, load_config, results_root
 from tiebreak.core import embedded
 from tiebreak.core.contestant import AgentRef
 from tiebreak.core.errors import BenchmarkError
 from tiebreak.core.extras import installing
-from tiebreak.registry import make_agent, names, provider_class
+from tiebreak.registry import PLUGINS, added_names, broken_plugins, loadable, make_agent, provider_class, refused_plugins
 from tiebreak.store.folder import check_writable
 
 _NEEDED = ("click", "httptools", "msgspec", "PyYAML", "rich")
@@ -55,6 +56,8 @@ def examine() -> Iterator[Finding]:
     yield _embedded()
     yield from _keys()
     yield _ollama()
+    yield from _servers()
+    yield from _plugins()
     yield _sandbox()
     yield _agents()
     yield _configuration()
@@ -90,8 +93,9 @@ def _embedded() -> Finding:
 
 def _keys() -> Iterator[Finding]:
     sharing: dict[tuple[str, ...], list[str]] = {}
-    for name in names("providers"):
-        sharing.setdefault(provider_class(name).key_variables, []).append(name)
+    for name in loadable("providers"):
+        if not provider_class(name).local:
+            sharing.setdefault(provider_class(name).key_variables, []).append(name)
     for variables, providers in sharing.items():
         found = next((v for v in variables if os.environ.get(v)), None)
         if found:
@@ -105,6 +109,31 @@ def _ollama() -> Finding:
     if models:
         return Finding("✓", f"Ollama is up with {len(models)} models: {', '.join(list(models)[:8])}")
     return Finding("–", "Ollama is not up, or has no models", "ollama serve, then ollama pull llama3.2; elsewhere: OLLAMA_HOST")
+
+
+def _servers() -> Iterator[Finding]:
+    """Servers on this machine that models can be asked of by name, besides Ollama."""
+    local = [name for name in loadable("providers") if provider_class(name).local and provider_class(name).url_variables]
+    served = served_models(name for name in local if name != "ollama")
+    for name, found in served.items():
+        if not found.problem:
+            models = ", ".join(found.models[:8]) or "none"
+            yield Finding("✓", f"{name} is up at {found.url} with {counted(len(found.models), 'model')}: {models}")
+    down = [name for name, found in served.items() if found.problem]
+    if down:
+        variables = ", ".join(provider_class(name).url_variables[0] for name in down)
+        places = ", ".join(f"{name} ({served[name].url})" for name in down)
+        yield Finding("–", f"not up: {places}", f"start the server; at another address: {variables}")
+
+
+def _plugins() -> Iterator[Finding]:
+    """Plugins of other packages: what they add, and which cannot be used."""
+    broken = broken_plugins()
+    added = [f"{kind[:-1]} {name}" for kind in PLUGINS for name in added_names(kind) if (kind, name) not in broken]
+    if added:
+        yield Finding("✓", f"plugins: {', '.join(added)}")
+    for problem in (*broken.values(), *refused_plugins()):
+        yield Finding("✗", problem, "update or uninstall that package")
 
 
 def _sandbox() -> Finding:
@@ -122,7 +151,7 @@ def _sandbox() -> Finding:
 
 def _agents() -> Finding:
     """Coding agents that are programs of their own, and what installs the others."""
-    agents = {name: make_agent(AgentRef(name=name)) for name in names("agents")}
+    agents = {name: make_agent(AgentRef(name=name)) for name in loadable("agents")}
     programs = {name: agent for name, agent in agents.items() if agent.program}
     there = [name for name, agent in programs.items() if shutil.which(agent.program)]
     missing = [f"{name}: {agent.install}" for name, agent in programs.items() if name not in there]

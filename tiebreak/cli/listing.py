@@ -9,11 +9,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tiebreak.cli.console import Console
+from tiebreak.cli.served_models import Served, missing_key, served_models
 from tiebreak.config import Config, load_config, results_root
 from tiebreak.core.contestant import AgentRef
 from tiebreak.core.errors import BenchmarkError
+from tiebreak.core.model import house_of
 from tiebreak.core.protocols import Agent
-from tiebreak.registry import SHIPPED, Catalog, load_dataset, make_agent, names, plugin, provider_class, use_agents
+from tiebreak.registry import (
+    SHIPPED,
+    Catalog,
+    added_names,
+    broken_plugins,
+    load_dataset,
+    loadable,
+    make_agent,
+    plugin,
+    provider_class,
+    refused_plugins,
+    use_agents,
+)
 from tiebreak.report.summary import summarise_contestants
 from tiebreak.store.folder import DATABASE
 from tiebreak.store.reader import StoreReader
@@ -36,15 +50,53 @@ def show_list(what: str, config: Path | None) -> int:
     console.table(headings, rows)
     if not rows:
         console.line(f"No {what} yet.")
+    if what != "runs":
+        _warn_of_plugins(console, "providers" if what == "models" else what)
     return 0
+
+
+def _warn_of_plugins(console: Console, kind: str) -> None:
+    """Say in a line each which plugins of a kind are not in the list, and why."""
+    for (broken_kind, _), problem in broken_plugins().items():
+        if broken_kind == kind:
+            console.warn(problem)
+    for problem in refused_plugins(kind):
+        console.warn(problem)
 
 
 def _models(config: Config) -> _Rows:
     catalog = config.catalog(detect=True)
     rows = [_model_row(name, catalog) for name in catalog.names()]
+    rows += _served_rows()
     rows += [(f"baseline/{name}", "baseline", "a floor to compare with") for name in SHIPPED["baseline"]]
     rows += [(name, "", f"disabled in {config.path}") for name in config.disabled]
     return ("Model", "Provider", "Can it run here?"), rows
+
+
+def _served_rows() -> list[tuple[str, ...]]:
+    """Models whose names only their servers know: of those on this machine and of plugins as they say now, of others any."""
+    added = added_names("providers")
+    unlisted = [name for name in loadable("providers") if name in added or _has_unlisted_models(name)]
+    asked = [name for name in unlisted if (name in added or provider_class(name).local) and not missing_key(name)]
+    served = served_models(asked)
+    rows: list[tuple[str, ...]] = []
+    for name in unlisted:
+        if name not in served or not served[name].models:
+            rows.append((f"{name}/NAME", name, missing_key(name) or (_why_not(name, served[name]) if name in served else "yes")))
+        else:
+            rows += [(f"{name}/{model}", name, "yes") for model in served[name].models]
+    return rows
+
+
+def _why_not(provider: str, served: Served) -> str:
+    if provider_class(provider).local and served.url and served.problem:
+        return f"not up at {served.url}"
+    return served.problem or "its server names no models"
+
+
+def _has_unlisted_models(provider: str) -> bool:
+    """Whether it is a server by an address, and none of those whose models the catalog has."""
+    return bool(provider_class(provider).url_variables) and house_of(provider) not in (*SHIPPED, "ollama")
 
 
 def _model_row(name: str, catalog: Catalog) -> tuple[str, ...]:
@@ -59,12 +111,16 @@ def _model_row(name: str, catalog: Catalog) -> tuple[str, ...]:
 
 def _datasets() -> _Rows:
     rows: list[tuple[str, ...]] = []
-    for name in names("datasets"):
+    for name in loadable("datasets"):
         factory = plugin("datasets", name)
         if "source" in inspect.signature(factory).parameters:
             rows.append((name, "", "", f"{_first_line(factory)} From --data PATH or the hub."))
             continue
-        dataset = load_dataset(name)
+        try:
+            dataset = load_dataset(name)
+        except BenchmarkError as error:
+            rows.append((name, "", "", str(error)))
+            continue
         rows.append((name, f"{len(dataset):,}", ", ".join(dataset.scorers), dataset.about))
     rows.append(("FILE or FOLDER", "", "", "your own: rows of input, target and, for multiple choice, choices"))
     rows.append(("hf:owner/name", "", "", "any dataset of the hub with such rows; --field names its columns"))
@@ -72,14 +128,16 @@ def _datasets() -> _Rows:
 
 
 def _scorers() -> _Rows:
-    return ("Scorer", "What it does"), [(name, _first_line(plugin("scorers", name))) for name in names("scorers")]
+    return ("Scorer", "What it does"), [(name, _first_line(plugin("scorers", name))) for name in loadable("scorers")]
 
 
 def _providers() -> _Rows:
     rows: list[tuple[str, ...]] = []
-    for name in names("providers"):
+    for name in loadable("providers"):
         served_by = provider_class(name)
         variables = " or ".join(served_by.key_variables) or "none"
+        if served_by.local and served_by.key_variables:
+            variables += ", if it wants one"
         rows.append((name, variables, " or ".join(served_by.url_variables), _first_line(served_by)))
     return ("Provider", "Key", "Address", "What it is"), rows
 
@@ -87,7 +145,7 @@ def _providers() -> _Rows:
 def _agents(config: Config) -> _Rows:
     use_agents(config.agents)
     rows: list[tuple[str, ...]] = []
-    for name in names("agents"):
+    for name in loadable("agents"):
         agent = make_agent(AgentRef(name=name))
         works_on = " and ".join(f"{kind}s" for kind in sorted(agent.works_on))
         rows.append((name, works_on, installed(agent), agent.permissions, _first_line(type(agent))))

@@ -46,6 +46,12 @@ _HOUSES = {"openai-responses": "openai"}
 """Providers that are another door to the house of another: the same models, prices and interests."""
 
 
+_MAKER_IN_NAME = frozenset({"openrouter", "together"})
+"""Providers of other houses' models, named `maker/model`."""
+_MAKER_UNKNOWN = frozenset({"groq", "fireworks", "vllm", "lmstudio", "llamacpp-server"})
+"""Providers of other houses' models, whose names do not say whose."""
+
+
 def house_of(provider: str) -> str:
     """The provider whose models these are, by whichever door one goes in."""
     return _HOUSES.get(provider, provider)
@@ -91,8 +97,10 @@ class ModelRef:
 
     @property
     def house(self) -> str:
-        """Whose model it is."""
-        return house_of(self.provider)
+        """Whose model it is: of a server with models of many, the maker its name begins with, or else nobody's but its own."""
+        if self.provider in _MAKER_UNKNOWN:
+            return self.spelled_out
+        return self.name.partition("/")[0] if self.provider in _MAKER_IN_NAME else house_of(self.provider)
 
     @property
     def spelled_out(self) -> str:

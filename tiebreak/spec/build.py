@@ -15,7 +15,7 @@ from tiebreak.core.errors import ModelError, UsageError
 from tiebreak.core.model import Limits, ModelRef
 from tiebreak.core.run import IN_MEMORY, Pace, Protocol, RunSpec, TaskRules, resumed
 from tiebreak.prices import with_price
-from tiebreak.registry import check_key, check_settings, is_known, make_agent, names, provider_class, spelled_tasks
+from tiebreak.registry import check_key, check_settings, is_known, loadable, make_agent, provider_class, spelled_tasks
 from tiebreak.report.caveats import unequal_settings
 from tiebreak.spec.flags import Flags, ModelFlags
 from tiebreak.spec.model_choice import Check, check_models, needs_detection, problems, with_settings
@@ -220,7 +220,7 @@ def _refuse_silent_agents(spec: RunSpec) -> None:
         return
     silent = [c.agent.name for c in spec.contestants if not make_agent(c.agent).speaks_acp]
     if silent:
-        able = [name for name in names("agents") if make_agent(AgentRef(name=name)).speaks_acp]
+        able = [name for name in loadable("agents") if make_agent(AgentRef(name=name)).speaks_acp]
         raise UsageError(f"--ask-permissions: {', '.join(silent)} cannot ask for permission; {', '.join(able)} can")
 
 

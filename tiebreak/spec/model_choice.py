@@ -12,7 +12,15 @@ from tiebreak.config import Config
 from tiebreak.core.embedded import is_ready
 from tiebreak.core.errors import BenchmarkError, ModelError, UsageError
 from tiebreak.core.model import ModelRef
-from tiebreak.registry import DEFAULT_MODELS, Catalog, check_key, did_you_mean, is_known, names, provider_class
+from tiebreak.registry import (
+    DEFAULT_MODELS,
+    Catalog,
+    check_key,
+    did_you_mean,
+    loadable,
+    provider_class,
+    spelled_provider,
+)
 from tiebreak.spec.flags import ModelFlags, split_models
 
 EMBEDDED = "llama_cpp/smollm2-135m"
@@ -30,8 +38,7 @@ class Check:
 def needs_detection(flags: ModelFlags) -> bool:
     """Whether Ollama must be asked what it has: not when every name says its provider."""
     typed = [*flags.model, *split_models(flags.models or "")]
-    spelled = [name.partition("/")[0] for name in typed if "/" in name]
-    plain = len(spelled) == len(typed) and all(is_known("providers", p) and p != "ollama" for p in spelled)
+    plain = all(spelled_provider(name) not in ("", "ollama") for name in typed)
     return flags.all_models or flags.category is not None or not plain
 
 
@@ -62,7 +69,7 @@ def runnable_models(config: Config, catalog: Catalog) -> list[str]:
 
 def how_to_get_models(config: Config) -> str:
     """What to do when no model can run."""
-    variables = sorted({v for p in names("providers") for v in provider_class(p).key_variables})
+    variables = sorted({v for p in loadable("providers") for v in provider_class(p).key_variables})
     place = config.path or "models_config.yaml"
     return (
         f"start Ollama and see `ollama list`, add a model to {place}, "

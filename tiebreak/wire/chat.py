@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from tiebreak.core.errors import FailureKind, ProviderError
 from tiebreak.core.message import (
@@ -76,6 +77,10 @@ class _Usage(msgspec.Struct, gc=False):
     completion_tokens: int | None = None
     prompt_tokens_details: TokenDetails | None = None
     completion_tokens_details: TokenDetails | None = None
+    # What a server means by these only OpenRouter says; others put other things under the same names.
+    cost: Any = None
+    is_byok: Any = None
+    cost_details: Any = None
 
 
 class _Part(msgspec.Struct, gc=False):
@@ -326,10 +331,10 @@ def _read_schema(form: _InFormat | None) -> Mapping[str, Any] | None:
 # --- a reply ---------------------------------------------------------------------------------------
 
 
-def decode(data: bytes) -> Reply:
-    """The reply in a response's body."""
+def decode(data: bytes, *, tells_cost: bool = False) -> Reply:
+    """The reply in a response's body; `tells_cost`: from a server whose `usage.cost` is in dollars."""
     reply = parse(_DECODER, data, "a chat completion")
-    usage = None if reply.usage is None else _usage(reply.usage)
+    usage = None if reply.usage is None else _usage(reply.usage, tells_cost=tells_cost)
     if not reply.choices:
         raise malformed_answer("has no choices", data)
     choice = reply.choices[0]
@@ -380,11 +385,22 @@ def _whole_call(call: _Call) -> ToolCall:
     return ToolCall(id=call.id or "", name=function.name or "", arguments=function.arguments or "")
 
 
-def _usage(usage: _Usage) -> Usage | None:
+def _usage(usage: _Usage, *, tells_cost: bool = False) -> Usage | None:
     if usage.prompt_tokens is None or usage.completion_tokens is None:
         return None
     details = usage.prompt_tokens_details, usage.completion_tokens_details
-    return detailed_usage(usage.prompt_tokens, usage.completion_tokens, *details)
+    counted = detailed_usage(usage.prompt_tokens, usage.completion_tokens, *details)
+    return replace(counted, cost_usd=_cost(usage)) if tells_cost and counted is not None else counted
+
+
+def _cost(usage: _Usage) -> float | None:
+    """What was charged. With a key of one's own for the maker, `cost` is the fee alone and the maker charges apart."""
+    charged = [usage.cost]
+    if usage.is_byok:
+        details = usage.cost_details
+        charged.append(details.get("upstream_inference_cost") if isinstance(details, dict) else None)
+    known = [float(amount) for amount in charged if type(amount) in (int, float) and amount >= 0]
+    return sum(known) if len(known) == len(charged) else None
 
 
 def _encode_usage(usage: Usage) -> dict[str, Any]:
@@ -403,6 +419,8 @@ def _encode_usage(usage: Usage) -> dict[str, Any]:
 class Reader(StreamReader):
     """Reads a streamed chat completion. The finish reason tells that it is whole: not every server sends [DONE]."""
 
+    tells_cost: ClassVar[bool] = False
+
     def _events(self, payload: bytes) -> Iterator[StreamEvent]:
         if payload == b"[DONE]":
             yield from self._end()
@@ -411,7 +429,7 @@ class Reader(StreamReader):
         if chunk.error is not None:
             raise reported_error({"error": chunk.error})
         if chunk.usage is not None:
-            self._usage = _usage(chunk.usage)
+            self._usage = _usage(chunk.usage, tells_cost=self.tells_cost)
         if chunk.model:
             self._builder.model = chunk.model
         for choice in chunk.choices or ():
