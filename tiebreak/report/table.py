@@ -20,16 +20,15 @@ def headings(summary: Summary) -> tuple[str, ...]:
     return (noun(summary).capitalize(), *_HEADINGS)
 
 
-def cells(contestant: ContestantSummary, *, wide: bool = True, note: bool = False) -> tuple[str, ...]:
+def cells(contestant: ContestantSummary, *, note: bool = False) -> tuple[str, ...]:
     """A contestant's row; `note` adds in words what the terminal shows by lines and colours."""
-    ref = contestant.model
-    name = contestant.label if wide else contestant.label.removeprefix(f"{ref.provider}/").removeprefix(f"{ref.house}/")
+    name, provider = contestant.label, contestant.model.provider
     if note and not contestant.finished:
         name += f" ({contestant.state.replace('_', ' ')})"
     return (
         name,
-        ref.provider + (" (reference)" if contestant.reference and note else ""),
-        score(contestant, wide=wide),
+        provider + (" (reference)" if contestant.reference and note else ""),
+        score(contestant),
         str(contestant.right),
         str(contestant.wrong),
         str(contestant.no_answer),
@@ -39,13 +38,21 @@ def cells(contestant: ContestantSummary, *, wide: bool = True, note: bool = Fals
     )
 
 
-def score(contestant: ContestantSummary, *, wide: bool) -> str:
-    """The score with its interval, and with its count where not everything was asked."""
+def short_name(contestant: ContestantSummary) -> str:
+    """Its name without who serves it or whose it is."""
+    ref = contestant.model
+    return contestant.label.removeprefix(f"{ref.provider}/").removeprefix(f"{ref.house}/")
+
+
+def score(contestant: ContestantSummary) -> str:
+    """The score with its interval, and with its count where not everything was asked.
+
+    Both ends of the interval are written: near 0 and 1 it is not symmetric.
+    """
     if contestant.score is None:
         return "–"
     n = "" if contestant.finished else f" n={contestant.answered}"
-    interval = f" [{contestant.low:.2f}, {contestant.high:.2f}]" if wide else f" ±{(contestant.high - contestant.low) / 2:.2f}"
-    return f"{contestant.score:.2f}{interval}{n}"
+    return f"{contestant.score:.2f} [{contestant.low:.2f}, {contestant.high:.2f}]{n}"
 
 
 def by_scorer(contestant: ContestantSummary) -> str:
