@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +12,21 @@ from tiebreak.cli.terminal import echo, harmless, make_console
 from tiebreak.core.model import ModelRef
 from tiebreak.core.trial import Outcome, TrialResult
 from tiebreak.report.caveats import caveats
-from tiebreak.report.factors import Factor
-from tiebreak.report.samples import WrongSample
+from tiebreak.report.samples import SampleAnswer
 from tiebreak.report.summary import ContestantSummary, Summary
-from tiebreak.report.table import by_scorer, cells, cost, duration, headings, noun, score, short_name
-from tiebreak.report.verdict import probability, verdict
+from tiebreak.report.table import (
+    by_scorer,
+    cells,
+    contestant_notes,
+    cost,
+    duration,
+    factor_rows,
+    headings,
+    noun,
+    score,
+    short_name,
+)
+from tiebreak.report.verdict import verdict
 from tiebreak.report.work_words import HEADINGS as WORK_HEADINGS
 from tiebreak.report.work_words import MEDALS, podium, standing, work_cells, work_sentences
 
@@ -50,12 +59,13 @@ class Console:
         """Whether someone is looking."""
         return self.rich.is_terminal
 
-    def line(self, text: str = "", *, style: str = "") -> None:
+    def line(self, text: str = "", *, style: str = "", indent: int = 0) -> None:
         """A plain line; nothing in it is mark-up. On a terminal it is wrapped between words, in a file not at all."""
         from rich.text import Text
 
-        shown = Text(harmless(text), style=style)
-        self._lines(_wrapped(shown, self.rich.width) if self.is_terminal else [shown])
+        shown, margin = Text(harmless(text), style=style), " " * indent
+        lines = _wrapped(shown, self.rich.width - indent) if self.is_terminal else [shown]
+        self._lines([Text.assemble(margin, line) for line in lines] if indent else lines)
 
     def warn(self, text: str) -> None:
         """A line on standard error."""
@@ -82,27 +92,24 @@ class Console:
         for line in lines:
             self.rich.print(line, soft_wrap=True)
 
-    def comparison(self, summary: Summary, *, markdown: bool = False, table: bool = True) -> None:
+    def comparison(self, summary: Summary, *, table: bool = True) -> None:
         """All contestants in one table, best first, and what to make of it; `table` False for the words alone."""
-        if markdown:
-            from tiebreak.report.markdown import markdown_table
-
-            echo(markdown_table(summary), err=self._to_stderr)
-        elif table:
+        if table:
             self._lines(lay_out(*_comparison_table(summary), self.rich.width, ruled=True))
             self.line()
-        for contestant in summary.listed:
-            if contestant.message:
-                self.line(f"{contestant.label}: {contestant.state.replace('_', ' ')}: {contestant.message}", style="yellow")
-            if contestant.by_scorer:
-                self.line(f"{contestant.label} by scorer: {by_scorer(contestant)}", style="dim")
+        for note in contestant_notes(summary):
+            self.line(note, style="yellow")
         for factor in summary.factors:
-            self.table(*_factor_table(factor))
+            self.table(*factor_rows(factor))
             self.line()
         for place, sentence in enumerate(verdict(summary)):
             self.line(sentence, style="" if place else "bold")
         for caveat in caveats(summary):
             self.line(f"Note: {caveat}.", style="yellow")
+
+    def markdown(self, text: str) -> None:
+        """A document on standard output, whatever else is said elsewhere."""
+        echo(text.rstrip("\n"))
 
     def work(self, summary: Summary) -> None:
         """What was done on coding tasks: a table, why the few that failed did, and the rankings."""
@@ -122,7 +129,7 @@ class Console:
             self.line(sentence)
         self.line()
 
-    def details(self, model: ContestantSummary, worst: Sequence[WrongSample], dataset: str) -> None:
+    def details(self, model: ContestantSummary, worst: Sequence[SampleAnswer], dataset: str) -> None:
         """One model at length."""
         from rich.table import Table
 
@@ -139,6 +146,16 @@ class Console:
             self.line("\nSome it did not get right:", style="bold")
             for item in worst:
                 self.line(f"  {item.sample}: expected {_short(item.expected)!r}, got {_short(item.answer) or item.outcome!r}")
+
+    def samples(self, word: str, ids: Sequence[str], answers: Mapping[str, SampleAnswer], shown: int) -> None:
+        """Some samples of a kind, each with its question and what was expected and answered where that is known."""
+        if not ids:
+            return
+        self.line(f"  {word}: {len(ids):,}")
+        for sample in ids[:shown]:
+            self.line(shortened(f"{sample}{_asked_and_answered(answers.get(sample))}", self.rich.width - 4), indent=4)
+        if len(ids) > shown:
+            self.line(f"and {len(ids) - shown:,} more", indent=4)
 
     def written(self, paths: Sequence[Path]) -> None:
         """Where the results are."""
@@ -162,19 +179,6 @@ class Console:
 def counted(n: int, word: str) -> str:
     """A number and what it counts: 1 model, 3 models."""
     return f"{n:,} {word}{'' if n == 1 else 's'}"
-
-
-def invoked_as() -> str:
-    """How this program was called, for lines that can be copied."""
-    name = Path(sys.argv[0]).name
-    if name == "tiebreak":
-        return name
-    python = Path(sys.executable)
-    shown = python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else Path(python.name)
-    if name in ("run_benchmarks.py", "batch_runner.py"):
-        script = Path(sys.argv[0])
-        return f"{shown} {script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script}"
-    return f"{shown} -m tiebreak"
 
 
 def described(ref: ModelRef) -> str:
@@ -225,20 +229,6 @@ def _are_numbers(cells: Iterable[str]) -> bool:
     """Whether a column holds numbers, where it holds anything."""
     filled = [cell for cell in cells if cell]
     return bool(filled) and all(cell.replace(",", "").replace(".", "").isdigit() for cell in filled)
-
-
-def _factor_table(factor: Factor) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """The score at each level of a factor, and what it gains on the best one with all else equal."""
-    best = factor.levels[0].level
-    effects = {frozenset((effect.first, effect.second)): effect for effect in factor.effects}
-    rows = []
-    for level in factor.levels:
-        effect = effects.get(frozenset((best, level.level)))
-        sign = "" if effect is None or not effect.difference else "−" if effect.first == best else "+"
-        against = "" if effect is None else f"{sign}{100 * effect.difference:.1f}, {probability(effect.p_corrected)}"
-        shown = f"{level.mean:.2f} [{level.low:.2f}, {level.high:.2f}]"
-        rows.append((level.level or f"no {factor.name}", shown, against, str(level.contestants)))
-    return (factor.name.capitalize(), "Score", "Against the first", "Contestants"), rows
 
 
 def _work_table(summary: Summary) -> tuple[list[Column], list[Row]]:
@@ -310,6 +300,13 @@ def _speed(model: ContestantSummary) -> list[tuple[str, str]]:
     if found.tokens_per_s is not None:
         words += f"; {found.tokens_per_s:.0f} tokens/s"
     return [("Answers in", words)]
+
+
+def _asked_and_answered(answer: SampleAnswer | None) -> str:
+    if answer is None:
+        return ""
+    said = repr(_short(answer.answer)) if answer.answer else answer.outcome.replace("_", " ")
+    return f": expected {_short(answer.expected)!r}, got {said}: {_short(answer.prompt, 200)}"
 
 
 def _answer(result: TrialResult | str) -> str:

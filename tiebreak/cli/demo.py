@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tiebreak.cli.console import Console, invoked_as
+from tiebreak.cli.console import Console
 from tiebreak.cli.flags import Flags
+from tiebreak.cli.invocation import invoked_as
 from tiebreak.cli.model_choice import EMBEDDED
 from tiebreak.cli.run import run_with
 

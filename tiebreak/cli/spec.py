@@ -9,13 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tiebreak.cli.console import Console, invoked_as
+from tiebreak.cli.console import Console
 from tiebreak.cli.flags import Flags, ModelFlags
+from tiebreak.cli.invocation import invoked_as
 from tiebreak.cli.model_choice import Check, check_models, needs_detection, problems, with_settings
 from tiebreak.config import Config, results_root
 from tiebreak.contestants import LineUp
 from tiebreak.core.contestant import AgentRef, Contestant
-from tiebreak.core.errors import UsageError
+from tiebreak.core.errors import DatasetError, UsageError
 from tiebreak.core.model import Limits, ModelRef
 from tiebreak.core.run import Pace, Protocol, RunSpec, TaskRules, resumed
 from tiebreak.prices import with_price
@@ -23,6 +24,8 @@ from tiebreak.registry import Catalog, check_key, check_settings, is_known, make
 from tiebreak.report.caveats import unequal_settings
 from tiebreak.store.folder import find_run
 from tiebreak.store.reader import StoreReader
+
+_DEFAULT_DATASET = "truthfulness"
 
 
 def spec_of(flags: Flags, config: Config, console: Console) -> RunSpec | None:
@@ -34,10 +37,13 @@ def spec_of(flags: Flags, config: Config, console: Console) -> RunSpec | None:
 
 
 def _new(flags: Flags, config: Config, console: Console) -> RunSpec | None:
-    dataset = _dataset_of(flags)
+    unnamed = _names_no_dataset(flags)
+    dataset = _DEFAULT_DATASET if unnamed else _dataset_of(flags)
     contestants = _contestants(flags, config, console)
     if contestants is None:
         return None
+    if unnamed and not flags.quiet:
+        console.line(f"No dataset was named: {dataset} is asked. --dataset names another; see {invoked_as()} list datasets.")
     if flags.likelihood:
         _check_likelihood([contestant.model for contestant in contestants])
     protocol = Protocol(
@@ -122,7 +128,9 @@ def _resumed(flags: Flags, config: Config, console: Console) -> RunSpec | None:
     with StoreReader(folder) as reader:
         info = reader.info
     if info.protocol.imported:
-        raise UsageError(f"{info.run_id} was imported: its questions cannot be asked on here, only scored again (tiebreak score)")
+        raise UsageError(
+            f"{info.run_id} was imported: its questions cannot be asked on here, only scored again: tiebreak score {info.run_id}"
+        )
     flags.refuse_other_than(info.protocol, [contestant.prompting for contestant in info.contestants])
     spec = resumed(info, folder)
     contestants: Sequence[Contestant] | None = spec.contestants
@@ -207,6 +215,12 @@ def _explain(checks: list[Check], catalog: Catalog, config: Config, console: Con
     console.line(f"Available models: {', '.join(catalog.names())}")
     if config.disabled:
         console.line(f"Disabled in {config.path}: {', '.join(config.disabled)}")
+    console.line(f"What each of them needs: {invoked_as()} list models")
+
+
+def _names_no_dataset(flags: Flags) -> bool:
+    """Whether a command line does not say what is asked; a run file must say it all."""
+    return flags.door == "run" and flags.file is None and not (flags.dataset or flags.task)
 
 
 def _dataset_of(flags: Flags) -> str:
@@ -217,8 +231,8 @@ def _dataset_of(flags: Flags) -> str:
         return spelled_tasks(flags.task)
     if not flags.dataset:
         if flags.door == "batch":
-            raise UsageError("no task was named: --task benchmark/tasks/easy/fix_typo.md, a folder of tasks, or a pattern")
-        raise UsageError("no dataset was named: --dataset truthfulness, or your own file")
+            raise UsageError("no task was named: name a file, a folder of tasks or a pattern with --task")
+        raise DatasetError("no dataset was named: --dataset truthfulness, or your own file")
     path = Path(flags.dataset).expanduser()
     return str(path.resolve()) if path.exists() and not is_known("datasets", flags.dataset) else flags.dataset
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tiebreak.report.factors import Factor
 from tiebreak.report.money import dollars
 from tiebreak.report.summary import ContestantSummary, Summary
+from tiebreak.report.verdict import probability
 
 _LEAST_USD = 0.001
 _HEADINGS = ("Provider", "Score", "Right", "Wrong", "No answer", "Failed", "Time", "Cost")
@@ -58,6 +62,31 @@ def score(contestant: ContestantSummary) -> str:
 def by_scorer(contestant: ContestantSummary) -> str:
     """The score by every scorer that judged, the one that ranks first."""
     return ", ".join(f"{name} {mean:.2f}" for name, mean in contestant.by_scorer.items())
+
+
+def contestant_notes(summary: Summary) -> list[str]:
+    """Why contestants did not get through, and what each scorer says, where several judged."""
+    notes = []
+    for contestant in summary.listed:
+        if contestant.message:
+            notes.append(f"{contestant.label}: {contestant.state.replace('_', ' ')}: {contestant.message}")
+        if contestant.by_scorer:
+            notes.append(f"{contestant.label} by scorer: {by_scorer(contestant)}")
+    return notes
+
+
+def factor_rows(factor: Factor) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """The score at each level of a factor, and what it gains on the best one with all else equal."""
+    best = factor.levels[0].level
+    effects = {frozenset((effect.first, effect.second)): effect for effect in factor.effects}
+    rows = []
+    for level in factor.levels:
+        effect = effects.get(frozenset((best, level.level)))
+        sign = "" if effect is None or not effect.difference else "−" if effect.first == best else "+"
+        against = "" if effect is None else f"{sign}{100 * effect.difference:.1f}, {probability(effect.p_corrected)}"
+        shown = f"{level.mean:.2f} [{level.low:.2f}, {level.high:.2f}]"
+        rows.append((level.level or f"no {factor.name}", shown, against, str(level.contestants)))
+    return (factor.name.capitalize(), "Score", "Against the first", "Contestants"), rows
 
 
 def cost(contestant: ContestantSummary) -> str:
