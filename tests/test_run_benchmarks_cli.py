@@ -343,7 +343,7 @@ def test_broken_dataset_is_named_with_its_line(lines: tuple[str, ...], said: str
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("--model baseline/random", "no dataset was named"),
+        ("", "no model was named"),
         ("--dataset truthfulness", "no model was named"),
         ("--model baseline/random --dataset truthfulnes", "did you mean 'truthfulness'"),
         ("--model baseline/rnd --dataset warmup", "there is no baseline 'rnd'"),

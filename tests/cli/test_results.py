@@ -6,6 +6,8 @@ import contextlib
 import json
 import re
 import sqlite3
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from html import unescape
 from pathlib import Path
@@ -14,7 +16,7 @@ from urllib.request import Request, urlopen
 import pytest
 import yaml
 from click.testing import CliRunner
-from support.command import read_csv, run
+from support.command import clean_environment, read_csv, run
 from support.made import Planted, write_run
 from support.viewing import TOKEN, serving
 
@@ -120,8 +122,8 @@ def test_compare_names_what_was_fixed_and_broken(tmp_path: Path, questions: Path
     done = run("compare", "one", "two", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "is worse than before" in done.stdout
-    assert "broken: q00, q01" in done.stdout
-    assert "fixed: q20, q21" in done.stdout
+    assert "  broken: 12\n    q00: expected 'w00', got 'no idea': Say w00!\n    q01: " in done.stdout
+    assert "    and 2 more\n  fixed: 2\n    q20: expected 'w20', got 'w20': Say w20!\n    q21: " in done.stdout
     data = json.loads(run("compare", "one", "two", "--json", cwd=tmp_path).stdout)["changes"][0]
     assert (len(data["broken"]), len(data["fixed"]), data["samples"]) == (12, 2, COUNT)
 
@@ -233,6 +235,11 @@ def test_export_writes_into_the_runs_folder_or_where_it_is_told(form: str, name:
     assert (folder / name).read_bytes() == (tmp_path / "out.x").read_bytes()
     if form == "junit":
         assert len(ET.parse(folder / name).getroot().findall("testsuite/testcase")) == 2 * COUNT
+    with (tmp_path / "piped").open("wb") as pipe:
+        command = [sys.executable, str(ROOT / "run_benchmarks.py"), "export", "r", "--to", form, "--output", "-"]
+        assert subprocess.run(command, cwd=tmp_path, env=clean_environment(), stdout=pipe, check=False).returncode == 0
+    assert (tmp_path / "piped").read_bytes() == (folder / name).read_bytes()
+    assert not (tmp_path / "-").exists()
     refused = run("export", "r", "--to", form, "--output", "good.json/x", cwd=tmp_path)
     assert refused.returncode == 1
     assert "Traceback" not in refused.stderr

@@ -58,11 +58,24 @@ class Planted:
     """In how many of its trials it did that work."""
 
     prompt: str = ""
+    provider: str = "made"
+    local: bool = False
+    took_s: float = 1.0
+    """From its first question to its last answer."""
+    message: str = ""
+    """Why it did not get through."""
 
     @property
     def ref(self) -> ModelRef:
         """The model."""
-        return ModelRef(provider="made", name=self.label, label=self.label, reference=self.reference, settings=self.settings)
+        return ModelRef(
+            provider=self.provider,
+            name=self.label,
+            label=self.label,
+            reference=self.reference,
+            settings=self.settings,
+            local=self.local,
+        )
 
     @property
     def contestant(self) -> Contestant:
@@ -115,7 +128,7 @@ class Trials:
 
     def of(self, contestant: Planted, repeat: int) -> list[Trial]:
         """A model's trials of one repeat."""
-        key = contestant.label, contestant.agent, repeat
+        key = contestant.contestant.label, contestant.agent, repeat
         if key not in self._made:
             who, digest = contestant.contestant, contestant.contestant.digest
             self._made[key] = [
@@ -170,7 +183,8 @@ def events_of(contestants: Iterable[Planted], trials: Trials) -> list[Event]:
             found.append(TrialFinished(result))
         done = len(contestant.planted)
         label = contestant.contestant.label
-        found.append(ContestantFinished(contestant=label, state=contestant.state, message="", seconds=1.0, done=done))
+        ended = {"state": contestant.state, "message": contestant.message, "seconds": contestant.took_s}
+        found.append(ContestantFinished(contestant=label, done=done, **ended))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import click
@@ -11,9 +11,12 @@ import msgspec
 from tiebreak.cli.console import Console
 from tiebreak.cli.terminal import harmless_json
 from tiebreak.config import results_root
-from tiebreak.report.baseline import read_baseline
+from tiebreak.report.baseline import is_baseline_file, read_baseline
 from tiebreak.report.changes import Change, changes, check_protocols, unmatched
+from tiebreak.report.samples import SampleAnswer, answers_to
 from tiebreak.report.verdict import probability
+from tiebreak.store.folder import find_run
+from tiebreak.store.reader import StoreReader
 
 _SHOWN = 10
 
@@ -43,9 +46,19 @@ def compare_runs(before: str, after: str, *, changed: Sequence[str] = (), force:
         console.line(sentence, style="yellow")
     for change in found:
         console.line(change.sentence)
-        _list(console, "broken", change.broken)
-        _list(console, "fixed", change.fixed)
+        samples = (*change.broken[:_SHOWN], *change.fixed[:_SHOWN])
+        answers = _answers(after, change.label, samples)
+        console.samples("broken", change.broken, answers, _SHOWN)
+        console.samples("fixed", change.fixed, answers, _SHOWN)
     return 0
+
+
+def _answers(run: str, label: str, samples: Sequence[str]) -> Mapping[str, SampleAnswer]:
+    """What a contestant answered in the later run; a baseline file knows scores alone."""
+    if is_baseline_file(run) or not samples:
+        return {}
+    with StoreReader(find_run(run, results_root())) as reader:
+        return answers_to(reader, label, samples)
 
 
 def _row(change: Change) -> tuple[str, ...]:
@@ -59,9 +72,3 @@ def _row(change: Change) -> tuple[str, ...]:
         str(len(change.broken)),
         probability(change.p_corrected).removeprefix("p = ").removeprefix("p "),
     )
-
-
-def _list(console: Console, word: str, samples: tuple[str, ...]) -> None:
-    if samples:
-        more = f", and {len(samples) - _SHOWN:,} more" if len(samples) > _SHOWN else ""
-        console.line(f"  {word}: {', '.join(samples[:_SHOWN])}{more}")

@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiebreak.cli.layout import Column, Row, lay_out, shortened, wrapped
 from tiebreak.cli.terminal import echo, harmless, make_console
 from tiebreak.core.model import ModelRef
 from tiebreak.core.trial import Outcome, TrialResult
 from tiebreak.report.caveats import caveats
-from tiebreak.report.factors import Factor
-from tiebreak.report.samples import WrongSample
+from tiebreak.report.samples import SampleAnswer
 from tiebreak.report.summary import ContestantSummary, Summary
-from tiebreak.report.table import by_scorer, cells, cost, duration, headings, score
-from tiebreak.report.verdict import probability, verdict
+from tiebreak.report.table import (
+    by_scorer,
+    cells,
+    contestant_notes,
+    cost,
+    duration,
+    factor_rows,
+    headings,
+    noun,
+    score,
+    short_name,
+)
+from tiebreak.report.verdict import verdict
 from tiebreak.report.work_words import HEADINGS as WORK_HEADINGS
 from tiebreak.report.work_words import MEDALS, podium, standing, work_cells, work_sentences
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.text import Text
 
     from tiebreak.spec.model_choice import Check
 
+_TOGETHER = re.compile(r"(?<=\d) (?=%)|(?<=\bp) (?=[=<])|(?<=p [=<]) (?=\d)| (?=·)")
+"""Spaces at which no line ends."""
 _FEW_ATTEMPTS = 12
-_LONG_NAME = 24
+_LONGEST_REASON = 400
+_WORTH = {"Provider": 1, "Time": 2}
+"""Columns of the comparison that may be left out, the first one first; most names say the provider."""
+_WORDS = ("Provider", "Score")
+"""Its columns that are aligned to the left: an interval lines up by its first digit, whatever follows it."""
+_SHORT = {"No answer": "None"}
+_WORK_WORTH = {"Prompts": 1, "Files": 2, "Tokens": 3, "Calls": 4, "Lines": 5}
 
 
 class Console:
@@ -40,9 +59,13 @@ class Console:
         """Whether someone is looking."""
         return self.rich.is_terminal
 
-    def line(self, text: str = "", *, style: str = "") -> None:
+    def line(self, text: str = "", *, style: str = "", indent: int = 0) -> None:
         """A plain line; nothing in it is mark-up. On a terminal it is wrapped between words, in a file not at all."""
-        self.rich.print(harmless(text), style=style or None, markup=False, soft_wrap=not self.is_terminal)
+        from rich.text import Text
+
+        shown, margin = Text(harmless(text), style=style), " " * indent
+        lines = _wrapped(shown, self.rich.width - indent) if self.is_terminal else [shown]
+        self._lines([Text.assemble(margin, line) for line in lines] if indent else lines)
 
     def warn(self, text: str) -> None:
         """A line on standard error."""
@@ -58,53 +81,55 @@ class Console:
             self.line(f"✓ {check.typed:{width}}  {described(check.ref)}")
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A plain table."""
-        from rich.table import Table
+        """A plain table: the first column names what a row is about, a column of numbers is aligned as one."""
+        columns = [
+            Column(heading=heading, right=place > 0 and _are_numbers(row[place] for row in rows), prose=place > 0)
+            for place, heading in enumerate(headings)
+        ]
+        self._lines(lay_out(columns, [Row(cells=row) for row in rows], self.rich.width))
 
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for heading in headings:
-            table.add_column(heading, overflow="fold")
-        for row in rows:
-            table.add_row(*map(_escaped, row))
-        self.rich.print(table)
+    def _lines(self, lines: Sequence[Text]) -> None:
+        for line in lines:
+            self.rich.print(line, soft_wrap=True)
 
-    def comparison(self, summary: Summary, *, markdown: bool = False, table: bool = True) -> None:
+    def comparison(self, summary: Summary, *, table: bool = True) -> None:
         """All contestants in one table, best first, and what to make of it; `table` False for the words alone."""
-        if markdown:
-            from tiebreak.report.markdown import markdown_table
-
-            echo(markdown_table(summary), err=self._to_stderr)
-        elif table:
-            self.rich.print(_comparison_table(summary, width=self.rich.width))
-        for contestant in summary.listed:
-            if contestant.message:
-                self.line(f"{contestant.label}: {contestant.state.replace('_', ' ')}: {contestant.message}", style="yellow")
-            if contestant.by_scorer:
-                self.line(f"{contestant.label} by scorer: {by_scorer(contestant)}", style="dim")
+        if table:
+            self._lines(lay_out(*_comparison_table(summary), self.rich.width, ruled=True))
+            self.line()
+        for note in contestant_notes(summary):
+            self.line(note, style="yellow")
         for factor in summary.factors:
-            self.table(*_factor_table(factor))
+            self.table(*factor_rows(factor))
             self.line()
         for place, sentence in enumerate(verdict(summary)):
             self.line(sentence, style="" if place else "bold")
         for caveat in caveats(summary):
             self.line(f"Note: {caveat}.", style="yellow")
 
+    def markdown(self, text: str) -> None:
+        """A document on standard output, whatever else is said elsewhere."""
+        echo(text.rstrip("\n"))
+
     def work(self, summary: Summary) -> None:
         """What was done on coding tasks: a table, why the few that failed did, and the rankings."""
         assert summary.tasks is not None
-        self.rich.print(_work_table(summary, wide=self.rich.width >= 100))
-        unsolved = [(c, a) for c in summary.contestants if c.work for a in c.work.attempts if not a.solved]
+        self._lines(lay_out(*_work_table(summary), self.rich.width))
+        self.line()
+        unsolved = [(c, a) for c in summary.tested if c.work for a in c.work.attempts if not a.solved]
         for contestant, attempt in unsolved if len(unsolved) <= _FEW_ATTEMPTS else ():
             outcome = attempt.outcome.replace("_", " ")
-            self.line(f"✗ {contestant.label}, {attempt.task}: {outcome}: {attempt.reason}"[:400])
-        self.line()
+            self.line(shortened(f"✗ {contestant.label}, {attempt.task}: {outcome}: {attempt.reason}", _LONGEST_REASON))
+        if 0 < len(unsolved) <= _FEW_ATTEMPTS:
+            self.line()
         for name, title in MEDALS.items():
             self.line(f"{title}: {podium(summary.tasks, name)}")
         self.line()
         for sentence in work_sentences(summary):
             self.line(sentence)
+        self.line()
 
-    def details(self, model: ContestantSummary, worst: Sequence[WrongSample], dataset: str) -> None:
+    def details(self, model: ContestantSummary, worst: Sequence[SampleAnswer], dataset: str) -> None:
         """One model at length."""
         from rich.table import Table
 
@@ -121,6 +146,16 @@ class Console:
             self.line("\nSome it did not get right:", style="bold")
             for item in worst:
                 self.line(f"  {item.sample}: expected {_short(item.expected)!r}, got {_short(item.answer) or item.outcome!r}")
+
+    def samples(self, word: str, ids: Sequence[str], answers: Mapping[str, SampleAnswer], shown: int) -> None:
+        """Some samples of a kind, each with its question and what was expected and answered where that is known."""
+        if not ids:
+            return
+        self.line(f"  {word}: {len(ids):,}")
+        for sample in ids[:shown]:
+            self.line(shortened(f"{sample}{_asked_and_answered(answers.get(sample))}", self.rich.width - 4), indent=4)
+        if len(ids) > shown:
+            self.line(f"and {len(ids) - shown:,} more", indent=4)
 
     def written(self, paths: Sequence[Path]) -> None:
         """Where the results are."""
@@ -146,19 +181,6 @@ def counted(n: int, word: str) -> str:
     return f"{n:,} {word}{'' if n == 1 else 's'}"
 
 
-def invoked_as() -> str:
-    """How this program was called, for lines that can be copied."""
-    name = Path(sys.argv[0]).name
-    if name == "tiebreak":
-        return name
-    python = Path(sys.executable)
-    shown = python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else Path(python.name)
-    if name in ("run_benchmarks.py", "batch_runner.py"):
-        script = Path(sys.argv[0])
-        return f"{shown} {script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script}"
-    return f"{shown} -m tiebreak"
-
-
 def described(ref: ModelRef) -> str:
     """A model's provider, settings and standing, in a few words."""
     words = [ref.provider if ref.spelled_out == ref.label.partition("@")[0] else ref.spelled_out]
@@ -172,68 +194,55 @@ def described(ref: ModelRef) -> str:
     return " ".join(words)
 
 
-def _comparison_table(summary: Summary, width: int) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+def _comparison_table(summary: Summary) -> tuple[list[Column], list[Row]]:
     several = len(summary.tiers) > 1 or any(len(tier) > 1 for tier in summary.tiers)
-    names = _columns(summary, width)
-    for heading in ("Tier", *names) if several else names:
-        narrow = heading in (names[0], "Provider")
-        table.add_column(
-            "None" if heading == "No answer" and width < 100 else heading,
-            justify="left" if narrow else "right",
-            overflow="fold" if narrow else "ellipsis",
-            no_wrap=not narrow,
-        )
+    name, *names = headings(summary)
+    columns = [
+        *([Column(heading="Tier", right=True, lead=True)] if several else []),
+        Column(heading=name),
+        *(Column(heading=n, short=_SHORT.get(n, ""), right=n not in _WORDS, worth=_WORTH.get(n, 0)) for n in names),
+    ]
     parts = [part for part in (summary.ranked, summary.unfinished, summary.references) if part]
-    for part in parts:
-        for model in part:
-            shown = zip(headings(summary), cells(model, wide=width >= 100), strict=True)
-            row = [_escaped(cell) for heading, cell in shown if heading in names]
-            table.add_row(*([str(model.tier or "")] if several else []), *row, style="dim" if model.reference else None)
-        if part is not parts[-1]:
-            table.add_section()
-    return table
+    rows = [
+        Row(
+            cells=[*([str(contestant.tier or "")] if several else []), *cells(contestant)],
+            short_name=short_name(contestant),
+            style="dim" if contestant.reference else "",
+            rule=contestant is part[-1] and part is not parts[-1],
+        )
+        for part in parts
+        for contestant in part
+    ]
+    return columns, rows
 
 
-def _columns(summary: Summary, width: int) -> tuple[str, ...]:
-    """The columns there is room for: on a narrow screen long names come before the provider."""
-    names = headings(summary)
-    crowded = width < 100 and any(len(c.label) > _LONG_NAME for c in summary.contestants)
-    return tuple(name for name in names if name != "Provider") if crowded else names
+def _wrapped(text: Text, width: int) -> list[Text]:
+    """The text in lines that fit; a figure stays with its unit, and a name's parts with the dot between them."""
+    lines = []
+    for line in text.split("\n", allow_blank=True):
+        for part in wrapped(line, width, keep=_TOGETHER):
+            lines.append(part)
+    return lines
 
 
-def _factor_table(factor: Factor) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """The score at each level of a factor, and what it gains on the best one with all else equal."""
-    best = factor.levels[0].level
-    effects = {frozenset((effect.first, effect.second)): effect for effect in factor.effects}
-    rows = []
-    for level in factor.levels:
-        effect = effects.get(frozenset((best, level.level)))
-        sign = "" if effect is None else "−" if effect.first == best else "+"
-        against = "" if effect is None else f"{sign}{100 * effect.difference:.1f}, {probability(effect.p_corrected)}"
-        shown = f"{level.mean:.2f} [{level.low:.2f}, {level.high:.2f}]"
-        rows.append((level.level or f"no {factor.name}", shown, against, str(level.contestants)))
-    return (factor.name.capitalize(), "Score", f"Against {best or 'none'}", "Contestants"), rows
+def _are_numbers(cells: Iterable[str]) -> bool:
+    """Whether a column holds numbers, where it holds anything."""
+    filled = [cell for cell in cells if cell]
+    return bool(filled) and all(cell.replace(",", "").replace(".", "").isdigit() for cell in filled)
 
 
-def _work_table(summary: Summary, *, wide: bool) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    left_out = () if wide else ("Prompts", "Tokens", "Files")
-    for heading in WORK_HEADINGS:
-        if heading not in left_out:
-            right = heading not in ("Model", "Outcome")
-            table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=right)
-    for contestant in standing(summary):
-        row = zip(WORK_HEADINGS, work_cells(contestant), strict=True)
-        shown = [Text(harmless(cell)) for name, cell in row if name not in left_out]
-        table.add_row(*shown, style="dim" if contestant.reference else "")
-    return table
+def _work_table(summary: Summary) -> tuple[list[Column], list[Row]]:
+    _, *names, outcome = WORK_HEADINGS
+    columns = [
+        Column(heading=noun(summary).capitalize()),
+        *(Column(heading=name, right=True, worth=_WORK_WORTH.get(name, 0)) for name in names),
+        Column(heading=outcome, prose=True),
+    ]
+    rows = [
+        Row(cells=work_cells(contestant), short_name=short_name(contestant), style="dim" if contestant.reference else "")
+        for contestant in standing(summary)
+    ]
+    return columns, rows
 
 
 def _facts(model: ContestantSummary, dataset: str) -> list[tuple[str, str]]:
@@ -251,7 +260,7 @@ def _facts(model: ContestantSummary, dataset: str) -> list[tuple[str, str]]:
         ("Model", ref.display_name or model.label),
         ("Provider", described(ref)),
         ("Dataset", f"{dataset}, {counted(model.planned, 'trial')}"),
-        ("Score", f"{score(model, wide=True)} (95 % interval, n={model.answered})"),
+        ("Score", f"{score(model)} (95 % interval, n={model.answered})"),
         ("Right", str(model.right)),
         ("Wrong", str(model.wrong)),
         ("No answer", f"{model.no_answer}{f' ({silent})' if silent else ''}"),
@@ -291,6 +300,13 @@ def _speed(model: ContestantSummary) -> list[tuple[str, str]]:
     if found.tokens_per_s is not None:
         words += f"; {found.tokens_per_s:.0f} tokens/s"
     return [("Answers in", words)]
+
+
+def _asked_and_answered(answer: SampleAnswer | None) -> str:
+    if answer is None:
+        return ""
+    said = repr(_short(answer.answer)) if answer.answer else answer.outcome.replace("_", " ")
+    return f": expected {_short(answer.expected)!r}, got {said}: {_short(answer.prompt, 200)}"
 
 
 def _answer(result: TrialResult | str) -> str:

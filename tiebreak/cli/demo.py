@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tiebreak.cli.console import Console, invoked_as
+from tiebreak.cli.console import Console
+from tiebreak.cli.invocation import invoked_as
 from tiebreak.cli.run import run_with
 from tiebreak.core import embedded
 from tiebreak.spec.flags import Flags

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import tiebreak
 from tiebreak import __version__
-from tiebreak.cli.console import Console, counted, invoked_as
+from tiebreak.cli.console import Console, counted
+from tiebreak.cli.invocation import invoked_as
 from tiebreak.cli.served_models import served_models
 from tiebreak.config import detect_ollama, load_config, results_root
 from tiebreak.core import embedded

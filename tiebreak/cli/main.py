@@ -7,6 +7,7 @@ import errno
 import io
 import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,9 +17,11 @@ import click
 
 from tiebreak import __version__
 from tiebreak.cli import exits
+from tiebreak.cli.invocation import invoked_as, name_in_help, with_help
 from tiebreak.cli.options import (
     changed_option,
     contestant_options,
+    list_models_option,
     model_options,
     pace_options,
     result_options,
@@ -30,8 +33,26 @@ from tiebreak.cli.terminal import HarmlessFormatter, echo
 from tiebreak.core.errors import BenchmarkError
 
 
+class SpelledCommand(click.Command):
+    """A command whose help is spelled as it must be typed here, and which names the others where it is the default one."""
+
+    def get_help(self, ctx: click.Context) -> str:
+        """The help, its examples to be copied."""
+        return re.sub(r"^(\s+)tiebreak (?=\w)", rf"\1{ctx.find_root().info_name} ", super().get_help(ctx), flags=re.MULTILINE)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The other commands, for who started a script that stands for this one."""
+        super().format_epilog(ctx, formatter)
+        if ctx.find_root().obj == self.name:
+            others = [(name, command) for name, command in tiebreak.commands.items() if command is not self]
+            with formatter.section(f"Other commands ({ctx.find_root().info_name} COMMAND --help)"):
+                formatter.write_dl([(name, command.get_short_help_str(limit=76)) for name, command in others])
+
+
 class Commands(click.Group):
     """The commands in the order they are declared; a close name is suggested for an unknown one."""
+
+    command_class = SpelledCommand
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Their names, the important ones first."""
@@ -55,6 +76,7 @@ def tiebreak() -> None:
 @tiebreak.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[RUN_FILE]")
 @model_options
+@list_models_option
 @sample_options
 @contestant_options
 @setting_options
@@ -75,6 +97,10 @@ def run(**flags: Any) -> int:
 
     Exit codes: 0 all models finished, 1 nothing usable, 2 partial, 3 a gate missed, 130 interrupted, 143 terminated.
     """  # noqa: D301 -- click needs the character, not the two letters
+    if flags.pop("list_models"):
+        from tiebreak.cli.listing import show_list
+
+        return show_list("models", flags["config"])
     from tiebreak.cli.run import run_with
     from tiebreak.spec.flags import Flags
 
@@ -84,6 +110,7 @@ def run(**flags: Any) -> int:
 @tiebreak.command(short_help="Have many models do the same coding tasks, and compare them.")
 @click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[RUN_FILE]")
 @model_options
+@list_models_option
 @sample_options
 @contestant_options
 @setting_options
@@ -102,6 +129,10 @@ def batch(**flags: Any) -> int:
 
     Exit codes: 0 every attempt ended, 1 nothing usable, 2 partial, 3 a gate missed, 130 interrupted, 143 terminated.
     """  # noqa: D301 -- click needs the character, not the two letters
+    if flags.pop("list_models"):
+        from tiebreak.cli.listing import show_list
+
+        return show_list("models", flags["config"])
     from tiebreak.cli.run import run_with
     from tiebreak.spec.flags import Flags
 
@@ -183,7 +214,7 @@ def audit(dataset: str, data: Path | None, field: tuple[str, ...]) -> int:
 @tiebreak.command(short_help="Rewrite a run's files from its store, and show the result.")
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
 @click.option("--no-csv", is_flag=True, help="Write no CSV.")
-@click.option("--markdown", is_flag=True, help="The comparison as a Markdown table.")
+@click.option("--markdown", is_flag=True, help="The result as Markdown on standard output.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON on standard output.")
 def report(runs: tuple[str, ...], no_csv: bool, markdown: bool, as_json: bool) -> int:
     """Rewrite every file of RUN from its store, and show the result; without RUN, of the last one."""
@@ -221,7 +252,9 @@ def score(run: str, scorer: str | None) -> int:
 @tiebreak.command(short_help="Write a run as JUnit XML, Markdown, Parquet or a baseline.")
 @click.argument("run")
 @click.option("--to", "form", type=click.Choice(["junit", "markdown", "parquet", "baseline"]), required=True, help="Which form.")
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to; else in the run's folder.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, - for standard output; else in the run's folder."
+)
 def export(run: str, form: str, output: Path | None) -> int:
     """Write RUN in a form other programs read.
 
@@ -267,8 +300,10 @@ def doctor() -> int:
 def run_command_line(arguments: Sequence[str] | None = None, *, default_command: str | None = None) -> int:
     """Run a command line. Bad input ends in a sentence and exit code 1, never in a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if default_command and not (given and (given[0] in tiebreak.commands or given[0] == "--version")):
-        given.insert(0, default_command)
+    named = bool(given) and (given[0] in tiebreak.commands or given[0] == "--version")
+    implied = None if named else default_command
+    if implied:
+        given.insert(0, implied)
     if Path(".env").is_file():
         from tiebreak.config import read_env_file
 
@@ -278,16 +313,18 @@ def run_command_line(arguments: Sequence[str] | None = None, *, default_command:
             stream.reconfigure(errors="replace")  # A terminal without a character shows another one.
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(HarmlessFormatter())
+    program = name_in_help()
     try:
-        result = tiebreak.main(given, prog_name="tiebreak", standalone_mode=False)
+        result = tiebreak.main(given, prog_name=program, standalone_mode=False, obj=implied)
     except click.UsageError as error:
-        _complain(f"{error.format_message()}\nsee {error.ctx.command_path if error.ctx else 'tiebreak'} --help")
+        command = error.ctx.command_path.removeprefix(program) if error.ctx else ""
+        _complain(f"{error.format_message()}\nsee: {invoked_as()}{command} --help")
         return exits.FAILED
     except (click.Abort, KeyboardInterrupt):
         _complain("interrupted")
         return exits.INTERRUPTED
     except BenchmarkError as error:
-        _complain(str(error))
+        _complain(with_help(error, given[0] if given else ""))
         return exits.FAILED
     except BrokenPipeError:
         # Whoever read our output has left (as `| head` does): nobody is there to be told.
@@ -324,12 +361,12 @@ def _silence() -> None:
 def _in_words(error: OSError) -> str:
     """An error of the system's for a person: what happened, to which file, and that nothing is lost."""
     where = f" ({error.filename})" if error.filename else ""
-    told = f"{error.strerror or error}{where}"
+    told, kept = f"{error.strerror or error}{where}", f"What was reported is kept; go on with: {invoked_as()} run --resume RUN"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"{told}; free some space. What was reported is kept: --resume goes on with a run"
+        return f"{told}; free some space. {kept}"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{told}; choose another folder with --output"
-    return f"{told}. What was reported is kept: --resume goes on with a run"
+    return f"{told}. {kept}"
 
 
 def _complain(message: str) -> None:

@@ -42,6 +42,13 @@ def model_options(command: Command) -> Command:
     return _apply(command, options)
 
 
+def list_models_option(command: Command) -> Command:
+    """A list instead of a run."""
+    return click.option("--list-models", is_flag=True, help="List the models, and whether each can run here; nothing is run.")(
+        command
+    )
+
+
 def setting_options(command: Command) -> Command:
     """How the models are asked."""
     options = (
@@ -167,7 +174,7 @@ def result_options(command: Command) -> Command:
         click.option("--yes", is_flag=True, help="Do not ask before spending."),
         click.option("--no-csv", is_flag=True, help="Write no CSV."),
         click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on standard output."),
-        click.option("--markdown", is_flag=True, help="The comparison as a Markdown table."),
+        click.option("--markdown", is_flag=True, help="The result as Markdown on standard output."),
         click.option("--quiet", is_flag=True, help="No progress, only the result."),
     )
     return _apply(command, options)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from tiebreak.cli.terminal import harmless_json
+from tiebreak.cli.layout import Column, Row, lay_out, shortened, wrapped
+from tiebreak.cli.terminal import harmless, harmless_json
 from tiebreak.core.events import (
     ContestantFinished,
     ContestantStarted,
@@ -24,12 +25,14 @@ from tiebreak.core.work import WorkOutcome
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
-    from rich.table import Table
+    from rich.console import Group
+    from rich.text import Text
 
 _PLAIN_EVERY_S = 10.0
 _PROJECT_AFTER = 5
-_WIDE = 100
-"""Columns of a terminal on which nothing need be shortened."""
+_PROJECT_AFTER_TASKS = 2
+_WAITING_SHOWN = 4
+_BAR = 12
 _PHASES = {
     "prompt": "thinking",
     "tool": "thinking",
@@ -99,6 +102,11 @@ class Count:
         return None if self.done < _PROJECT_AFTER or rate == 0 else (self.total - self.done) / rate
 
     @property
+    def spent_usd(self) -> float:
+        """What it has cost so far, the task it is at included."""
+        return self.cost_usd + ((self.step.cost_usd or 0.0) if self.step else 0.0)
+
+    @property
     def projected_usd(self) -> float | None:
         """What all its trials will have cost, once enough is known to say; None without a price."""
         return None if self.priced < _PROJECT_AFTER else self.cost_usd / self.priced * self.total
@@ -145,6 +153,37 @@ class Counts:
             count = self.by_label.setdefault(event.contestant, Count(0, 0, 0, self.clock()))
             count.ended, count.seconds = event.state, event.seconds
 
+    def waiting(self, now: float) -> list[str]:
+        """Why contestants wait, a line for each; of many, how many more there are."""
+        waits = [(label, c) for label, c in self.by_label.items() if now < c.waiting_until and not c.ended]
+        lines = [f"{label} waits: {count.waiting}" for label, count in waits[:_WAITING_SHOWN]]
+        return lines + ([f"and {len(waits) - _WAITING_SHOWN} more wait"] if len(waits) > _WAITING_SHOWN else [])
+
+    def sentence(self, now: float) -> str:
+        """The whole run in a line: what is done, what it costs and when it ends."""
+        counts = list(self.by_label.values())
+        done, failed, spent = sum(c.done for c in counts), sum(c.failed for c in counts), sum(c.spent_usd for c in counts)
+        planned, left = self._planned(counts), self._left(counts, now)
+        parts = [f"{done:,} of {planned:,} done"]
+        parts += [f"{failed:,} failed"] if failed else []
+        parts += [f"{_dollars(spent)} so far"] if spent else []
+        parts += [f"about {_minutes(left)} left"] if left else []
+        return "In all: " + ", ".join(parts)
+
+    def _planned(self, counts: Sequence[Count]) -> int:
+        """Trials of the run: those that have not begun have as many as the others."""
+        to_come = max((c.contestants for c in counts), default=0) - len(counts)
+        return sum(c.total for c in counts) + max(0, to_come) * max((c.total for c in counts), default=0)
+
+    def _left(self, counts: Sequence[Count], now: float) -> float | None:
+        """Seconds until everybody is through, at the pace so far; what was stopped early is not waited for."""
+        elapsed = now - min((c.started for c in counts), default=now)
+        done = sum(c.done for c in counts)
+        given_up = sum(c.total - c.done for c in counts if c.ended)
+        if done < (_PROJECT_AFTER_TASKS if self.has_tasks else _PROJECT_AFTER) or elapsed <= 0:
+            return None
+        return (self._planned(counts) - given_up - done) * elapsed / done
+
 
 class Live(View):
     """Bars that move, redrawn a few times a second whatever happens in between; of coding tasks also the last action."""
@@ -154,7 +193,7 @@ class Live(View):
 
         self._counts = Counts()
         self._console = console
-        self._live = RichLive(console=console, get_renderable=self._table, refresh_per_second=5, transient=True)
+        self._live = RichLive(console=console, get_renderable=self._screen, refresh_per_second=5, transient=True)
 
     def __enter__(self) -> Live:
         self._live.start()
@@ -167,85 +206,130 @@ class Live(View):
         """Count it; the next redraw shows it."""
         self._counts.watch(event)
 
-    def _table(self) -> Table:
-        from rich.table import Table
+    def _screen(self) -> Group:
+        from rich.console import Group
 
-        counts, now, wide = list(self._counts.by_label.items()), self._counts.clock(), self._console.width >= _WIDE
-        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), expand=self._counts.has_tasks)
-        if self._counts.has_tasks:
-            _add_columns(table, "model", "task", "phase", "solved>", "calls>", "tokens>", *(["cost>"] if wide else []), "time>")
-            table.add_column("last action", no_wrap=True, overflow="ellipsis", ratio=1, header_style="dim")
-            for label, count in counts:
-                table.add_row(*_task_row(label, count, now, wide=wide))
-            return table
-        _add_columns(table, "", "", "done>", "per s>", "failed>", "left")
-        if any(count.projected_usd is not None for _, count in counts):
-            _add_columns(table, "cost in all>")
-        for label, count in counts:
-            table.add_row(*_row(label, count, now, wide=wide))
-        return table
+        counts, now, width = self._counts, self._counts.clock(), self._console.width
+        columns, row = (_TASK_COLUMNS, _task_cells) if counts.has_tasks else (_COLUMNS, _cells)
+        rows = [
+            Row(cells=row(label, count, now), short_name=label.rpartition("/")[2]) for label, count in counts.by_label.items()
+        ]
+        filled = [place for place in range(len(columns)) if place < 3 or any(str(r.cells[place]) for r in rows)]
+        shown = [replace(row, cells=[row.cells[place] for place in filled]) for row in rows]
+        lines = lay_out([columns[place] for place in filled], shown, width) if rows else []
+        return Group(*lines, *(shortened(waiting, width) for waiting in counts.waiting(now)), *self._in_all(now))
 
+    def _in_all(self, now: float) -> list[Text]:
+        from rich.text import Text
 
-def _add_columns(table: Table, *headings: str) -> None:
-    """Columns by heading; one that ends in > holds numbers."""
-    for heading in headings:
-        right = heading.endswith(">")
-        table.add_column(heading.rstrip(">"), justify="right" if right else "left", no_wrap=True, header_style="dim")
+        several = len(self._counts.by_label) > 1
+        return [Text(), *wrapped(Text(self._counts.sentence(now)), self._console.width)] if several else []
 
 
-def _row(label: str, count: Count, now: float, *, wide: bool) -> tuple[Any, ...]:
-    from rich.progress_bar import ProgressBar
+_COLUMNS = (
+    Column(heading="contestant"),
+    Column(heading=""),
+    Column(heading="done", right=True),
+    Column(heading="failed", right=True),
+    Column(heading="per s", right=True, worth=1),
+    Column(heading="cost", right=True),
+    Column(heading="", cut=True),
+)
+_TASK_COLUMNS = (
+    Column(heading="contestant"),
+    Column(heading=""),
+    Column(heading="done", right=True),
+    Column(heading="solved", right=True),
+    Column(heading="calls", right=True, worth=2),
+    Column(heading="tokens", right=True, worth=1),
+    Column(heading="cost", right=True),
+    Column(heading="time", right=True),
+    Column(heading="", cut=True),
+)
+
+
+def _cells(label: str, count: Count, now: float) -> tuple[str | Text, ...]:
     from rich.text import Text
 
-    bar = ProgressBar(total=max(count.total, 1), completed=count.done if count.total else 1, width=18 if wide else 10)
-    standing = _standing(count, now)
     return (
-        Text(_shortened(label, 36 if wide else 23)),
-        bar,
+        label,
+        _bar(count),
         f"{count.done}/{count.total}",
-        f"{count.rate(now):.1f}",
         Text(str(count.failed), style="red" if count.failed else "dim"),
-        Text(standing if wide or len(standing) <= 20 else standing[:19] + "…"),
-        *_projection(count),
+        f"{count.rate(now):.1f}",
+        _cost(count),
+        _words(_briefly(count, now), _colour(count, now)),
     )
 
 
-def _task_row(label: str, count: Count, now: float, *, wide: bool) -> tuple[Any, ...]:
-    from rich.text import Text
-
+def _task_cells(label: str, count: Count, now: float) -> tuple[str | Text, ...]:
     step, seconds = count.step, count.elapsed(now)
-    phase = _phase(count, now)
-    style = "green" if phase == "passed" else "yellow" if phase.startswith(("waiting", "asking")) else ""
     tokens = count.tokens + (step.tokens if step else 0)
-    cost = count.cost_usd + ((step.cost_usd or 0.0) if step else 0.0)
-    task = step.sample.rpartition("/")[2] if step else ""
     return (
-        Text(_shortened(label, 30 if wide else 16)),
-        Text(task[: 24 if wide else 12], style="dim" if count.ended else ""),
-        Text(phase, style=style),
-        f"{count.right:g}/{count.done}" + (f" of {count.total}" if wide else ""),
+        label,
+        _bar(count),
+        f"{count.done}/{count.total}",
+        f"{count.right:g}",
         str(count.calls + (step.calls if step else 0)),
         str(tokens) if tokens < 10_000 else f"{tokens / 1000:.0f}k",
-        *((f"${cost:.3f}" if cost else "–",) if wide else ()),
-        f"{seconds // 60:.0f}:{seconds % 60:02.0f}",
-        Text(step.text if step and step.phase != "prompt" and not count.ended else "", style="dim"),
+        _cost(count),
+        _minutes(seconds),
+        _words(_doing(count, now), _colour(count, now)),
     )
 
 
-def _phase(count: Count, now: float) -> str:
-    """What a contestant is doing, in a word or two."""
+def _words(text: str, style: str) -> Text:
+    """A server's or an agent's words on one line."""
+    from rich.text import Text
+
+    return Text(" ".join(harmless(text).split()), style=style)
+
+
+def _bar(count: Count) -> Text:
+    """How much is done, also where there are no colours."""
+    from rich.text import Text
+
+    share = count.done / count.total if count.total else 1.0
+    filled = min(_BAR, int(share * _BAR))
+    return Text.assemble(("━" * filled, "green" if share >= 1 else "cyan"), ("·" * (_BAR - filled), "dim"))
+
+
+def _cost(count: Count) -> str:
+    """What it has cost so far, and what it will; empty where no price is known."""
+    spent, projected = count.spent_usd, count.projected_usd
+    if not spent:
+        return ""
+    return _dollars(spent) + (f" of ~{_dollars(projected)}" if projected is not None and not count.ended else "")
+
+
+def _dollars(usd: float) -> str:
+    return f"${usd:.4f}" if usd < 1 else f"${usd:,.2f}"
+
+
+def _minutes(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
+
+
+def _colour(count: Count, now: float) -> str:
+    asks = count.step is not None and _PHASES.get(count.step.phase) == "asking"
+    return "dim" if count.ended else "yellow" if now < count.waiting_until or asks else ""
+
+
+def _doing(count: Count, now: float) -> str:
+    """What a contestant does with its task: the task, the phase and the last action, the longest last."""
     if count.ended or now < count.waiting_until:
-        return _standing(count, now).partition(":")[0]
-    return _PHASES.get(count.step.phase, count.step.phase) if count.step else count.outcome or "starting"
+        return _briefly(count, now)
+    step = count.step
+    if step is None:
+        return count.outcome or "starting"
+    said = step.text if step.phase != "prompt" else ""
+    return ": ".join(filter(None, (step.sample.rpartition("/")[2], _PHASES.get(step.phase, step.phase), said)))
 
 
-def _shortened(label: str, longest: int) -> str:
-    return label if len(label) <= longest else "…" + label[1 - longest :]
-
-
-def _projection(count: Count) -> tuple[str, ...]:
-    cost = count.projected_usd
-    return () if cost is None else (f"~${cost:.4f}" if cost < 1 else f"~${cost:,.2f}",)
+def _briefly(count: Count, now: float) -> str:
+    """The same without the reason, which has a line of its own."""
+    return _standing(count, now).partition(":")[0] if now < count.waiting_until else _standing(count, now)
 
 
 def _standing(count: Count, now: float) -> str:
@@ -255,7 +339,7 @@ def _standing(count: Count, now: float) -> str:
     if now < count.waiting_until:
         return f"waiting {count.waiting_until - now:.0f} s: {count.waiting}"
     left = count.left(now)
-    return "…" if left is None else f"{left // 60:.0f}:{left % 60:02.0f}"
+    return "starting" if left is None else f"{_minutes(left)} left"
 
 
 class Plain(View):
@@ -278,7 +362,8 @@ class Plain(View):
             ended = f"{event.state.replace('_', ' ')}, {count.done} asked, {count.failed} failed, {event.seconds:.1f} s"
             self._say(f"  {event.contestant}: {ended}{why}")
         elif isinstance(event, TrialFinished) and event.result.work is not None:
-            self._say(f"  {attempt_line(event.result)}")
+            count = self._counts.by_label[event.result.trial.contestant.label]
+            self._say(f"  [{count.done}/{count.total}] {attempt_line(event.result)}")
         elif isinstance(event, TrialStep) and self._verbose and event.text:
             self._say(f"    {event.phase}: {event.text[:160]}")
         elif isinstance(event, ContestantWaiting) and self._counts.has_tasks:
@@ -297,7 +382,8 @@ class Plain(View):
         if now < count.waiting_until:
             return _standing(count, now)
         left = count.left(now)
-        cost = "".join(f", {projected} in all" for projected in _projection(count))
+        projected = count.projected_usd
+        cost = "" if projected is None else f", ~{_dollars(projected)} in all"
         return f"{count.rate(now):.1f}/s" + ("" if left is None else f", about {left:.0f} s left") + cost
 
 

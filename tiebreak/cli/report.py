@@ -17,7 +17,7 @@ import msgspec
 
 from tiebreak.cli.console import Console, counted
 from tiebreak.cli.run import show
-from tiebreak.cli.terminal import harmless_json
+from tiebreak.cli.terminal import echo, harmless_json
 from tiebreak.config import results_root
 from tiebreak.core.errors import StoreError, UsageError
 from tiebreak.core.files import atomic_writer
@@ -34,7 +34,7 @@ _EXPORTS = {"junit": "junit.xml", "markdown": "summary.md", "parquet": "trials.p
 
 def report_runs(runs: Sequence[str], *, csv: bool, markdown: bool, as_json: bool) -> int:
     """Rewrite every file of the runs, and show what they say."""
-    console = Console(to_stderr=as_json)
+    console = Console(to_stderr=as_json or markdown)
     for folder in [find_run(run, results_root()) for run in runs] or [last_run(results_root())]:
         summary = read_summary(folder)
         written = rebuild(folder, csv=csv, summary=summary)
@@ -61,23 +61,44 @@ def score_run(run: str, scorer: str | None) -> int:
 
 
 def export_run(run: str, form: str, output: Path | None) -> int:
-    """Write the run in one form that other programs read, and say where."""
+    """Write the run in one form that other programs read, and say where; - is standard output."""
     folder = find_run(run, results_root())
+    if output == Path("-"):
+        return _to_standard_output(folder, form)
     path = output or folder / _EXPORTS[form]
     suffix = Path(_EXPORTS[form]).suffix
     if path.exists() and path.suffix != suffix:
         raise UsageError(f"{path} is there already, and is no {suffix} file: it is not written over; name another")
-    try:
-        seen = look_into(folder)
-        with StoreReader(folder) as reader:
-            _export(reader, form, path, seen=seen)
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}; name another file with --output") from None
+    _export(folder, form, path)
     Console().written([path])
     return 0
 
 
-def _export(reader: StoreReader, form: str, path: Path, *, seen: bool) -> None:
+def _to_standard_output(folder: Path, form: str) -> int:
+    """The file's own bytes in a pipe, its words on a terminal; bytes that are no words have no place on one."""
+    if form == "parquet" and sys.stdout.isatty():
+        raise UsageError("Parquet is not text: send it to a program or a file, or name one with --output")
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / _EXPORTS[form]
+        _export(folder, form, path)
+        data = path.read_bytes()
+    if sys.stdout.isatty():
+        echo(data.decode("utf-8", "replace").rstrip("\n"))
+    else:
+        click.echo(data, nl=False)
+    return 0
+
+
+def _export(folder: Path, form: str, path: Path) -> None:
+    try:
+        seen = look_into(folder)
+        with StoreReader(folder) as reader:
+            _write(reader, form, path, seen=seen)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}; name another file with --output") from None
+
+
+def _write(reader: StoreReader, form: str, path: Path, *, seen: bool) -> None:
     from tiebreak.report.baseline import baseline_of, write_baseline
     from tiebreak.report.junit import write_junit
     from tiebreak.report.markdown import markdown_report

@@ -17,7 +17,8 @@ import click
 
 from tiebreak.cli import exits
 from tiebreak.cli.attendant import AtTerminal
-from tiebreak.cli.console import Console, counted, invoked_as
+from tiebreak.cli.console import Console, counted
+from tiebreak.cli.invocation import invoked_as
 from tiebreak.cli.progress import JsonLines, Live, Plain, Silent, View
 from tiebreak.cli.unusable import explain_unusable
 from tiebreak.config import BatchSettings, load_config, results_root
@@ -43,6 +44,7 @@ from tiebreak.report.baseline import Baseline, baseline_of, read_baseline
 from tiebreak.report.changes import Change, changes, check_held_against, unmatched
 from tiebreak.report.gates import exit_code, is_complete
 from tiebreak.report.judging import judge_notes
+from tiebreak.report.markdown import markdown_report
 from tiebreak.report.samples import worst_samples
 from tiebreak.report.summary import Summary
 from tiebreak.report.tabular import is_trials_csv, summary_data
@@ -67,7 +69,7 @@ class Ending:
 
 def run_with(flags: Flags) -> int:
     """Do what the flags say; the exit code says how it went."""
-    console = Console(to_stderr=flags.as_json)
+    console = Console(to_stderr=flags.as_json or flags.markdown)
     config = load_config(flags.config)
     use_agents(config.agents)
     _refuse_idle_flags(flags)
@@ -190,7 +192,7 @@ def _note_findings(plan: Plan, flags: Flags, console: Console) -> None:
     if protocol.public_since:
         console.line(f"Public since {protocol.public_since}: models may have learned the answers.", style="dim")
     for finding in audit_dataset(plan.dataset).findings if plan.tasks < len(plan.order) else ():
-        console.line(f"Note: {finding.message} (see tiebreak audit).", style="yellow")
+        console.line(f"Note: {finding.message} (see {invoked_as()} audit).", style="yellow")
 
 
 def _are_ready(plan: Plan, flags: Flags, console: Console) -> bool:
@@ -339,7 +341,7 @@ def _report(folder: Path, summary: Summary, flags: Flags, console: Console, endi
     if kept:
         console.line(f"Nothing was left to ask; the reports in {folder} are up to date.", style="dim")
     if any(not contestant.finished or contestant.failed for contestant in summary.contestants):
-        line = f"{invoked_as()} {flags.door} --resume {folder}"
+        line = f"{invoked_as()} {flags.door} --resume {shlex.quote(str(folder))}"
         console.line(f"Not everything was answered. Go on with: {line}", style="yellow")
     return code
 
@@ -355,13 +357,16 @@ def _held_against(baseline: Baseline | None, folder: Path, changed: Sequence[str
 
 def show(summary: Summary, folder: Path, console: Console, *, markdown: bool = False) -> None:
     """One contestant at length, several as a table; what was done on coding tasks, where there are any."""
-    console.line()
     only_tasks = summary.tasks is not None and summary.info.planned_tasks == summary.info.planned
     with StoreReader(folder, check=False) as reader:
-        if summary.tasks is not None and not markdown:
+        if markdown:
+            console.markdown(markdown_report(summary, notes=judge_notes(reader)))
+            return
+        console.line()
+        if summary.tasks is not None:
             console.work(summary)
-        if len(summary.contestants) > 1 or markdown or only_tasks:
-            console.comparison(summary, markdown=markdown, table=markdown or not only_tasks)
+        if len(summary.contestants) > 1 or only_tasks:
+            console.comparison(summary, table=not only_tasks)
         else:
             worst = worst_samples(reader, summary.contestants[0].label)
             console.details(summary.contestants[0], worst, summary.info.protocol.dataset)

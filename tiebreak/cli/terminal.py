@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -13,6 +14,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
+PIPE_WIDTH = 80
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 )
@@ -66,8 +68,11 @@ def _console_class() -> type[RichConsole]:
 
 
 def make_console(*, to_stderr: bool) -> RichConsole:
-    """A console of rich's that obeys nobody's words."""
-    return _console_class()(stderr=to_stderr, highlight=False, soft_wrap=False)
+    """A console of rich's that obeys nobody's words; in a pipe it is as wide as COLUMNS says, whatever terminal is near."""
+    console = _console_class()(stderr=to_stderr, highlight=False, soft_wrap=False)
+    if not console.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
+        console.width = PIPE_WIDTH
+    return console
 
 
 class HarmlessFormatter(logging.Formatter):

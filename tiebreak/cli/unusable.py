@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tiebreak.cli.console import Console
+from tiebreak.cli.invocation import invoked_as
 from tiebreak.spec.build import UnusableModels
 
 
@@ -12,3 +13,4 @@ def explain_unusable(error: UnusableModels, console: Console) -> None:
     console.line(f"Available models: {', '.join(error.available)}")
     if error.disabled:
         console.line(error.disabled)
+    console.line(f"What each of them needs: {invoked_as()} list models")

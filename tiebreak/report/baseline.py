@@ -69,10 +69,16 @@ def write_baseline(baseline: Baseline, path: Path) -> None:
         file.write(msgspec.json.format(msgspec.json.encode(data), indent=1) + b"\n")
 
 
+def is_baseline_file(file_or_run: str) -> bool:
+    """Whether a file is meant, and not a run."""
+    path = Path(file_or_run).expanduser()
+    return path.is_file() and path.suffix == ".json"
+
+
 def read_baseline(file_or_run: str, root: Path) -> Baseline:
     """A baseline file, or any run as a baseline."""
     path = Path(file_or_run).expanduser()
-    if not path.is_file() or path.suffix != ".json":
+    if not is_baseline_file(file_or_run):
         with StoreReader(find_run(file_or_run, root)) as reader:
             return baseline_of(reader)
     try:

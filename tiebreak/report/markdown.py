@@ -2,39 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from tiebreak.report.caveats import caveats
+from tiebreak.report.factors import Factor
 from tiebreak.report.summary import Summary
-from tiebreak.report.table import cells, headings
+from tiebreak.report.table import cells, contestant_notes, factor_rows, headings, noun
 from tiebreak.report.verdict import verdict
 from tiebreak.report.work_files import guarded_cell
+from tiebreak.report.work_words import HEADINGS as WORK_HEADINGS
+from tiebreak.report.work_words import standing, work_cells
 
-_LIVE = str.maketrans({**{mark: f"\\{mark}" for mark in "\\`*[]|#~"}, "<": "&lt;", ">": "&gt;", "&": "&amp;", "\n": " "})
+_LIVE = str.maketrans({**{mark: f"\\{mark}" for mark in "\\`*_[]|#~"}, "<": "&lt;", ">": "&gt;", "&": "&amp;"})
 """Characters that mean something in Markdown; a model's label is only text."""
 
 
-def markdown_report(summary: Summary) -> str:
-    """Verdict, table and caveats."""
+def markdown_report(summary: Summary, notes: Sequence[str] = ()) -> str:
+    """Verdict, tables and caveats, and what else is to be noted."""
     info = summary.info
+    first, *others = verdict(summary) or [""]
     parts = [
         f"### {plain(info.protocol.dataset.rpartition('/')[2])}",
-        " ".join(f"**{plain(said)}**" if i == 0 else plain(said) for i, said in enumerate(verdict(summary))),
+        " ".join([f"**{plain(first)}**", *map(plain, others)]) if first else "",
         markdown_table(summary),
+        _work_table(summary) if summary.tasks is not None else "",
+        *(_factor_table(factor) for factor in summary.factors),
+        "\n".join(f"- {plain(line)}" for line in (*contestant_notes(summary), *notes)),
         *(f"> {plain(caveat)}." for caveat in caveats(summary)),
         f"<sub>{plain(info.run_id)}, {plain(info.made_with)}</sub>",
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def markdown_table(summary: Summary) -> str:
     """The comparison table alone."""
-    names = headings(summary)
-    lines = ["| " + " | ".join(names) + " |", "|---|---|" + "---:|" * (len(names) - 2)]
-    for contestant in summary.listed:
-        name, provider, *numbers = cells(contestant, note=True)
-        lines.append("| " + " | ".join((plain(guarded_cell(name)), plain(provider), *numbers)) + " |")
-    return "\n".join(lines)
+    return _table(headings(summary), [cells(contestant, note=True) for contestant in summary.listed], 2)
+
+
+def _work_table(summary: Summary) -> str:
+    """What was done on coding tasks."""
+    return _table([noun(summary).capitalize(), *WORK_HEADINGS[1:]], [work_cells(c) for c in standing(summary)], 1)
+
+
+def _factor_table(factor: Factor) -> str:
+    return _table(*factor_rows(factor), 1)
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> str:
+    """A table of which the first columns hold words and the others numbers."""
+    lines = [names, ["---"] * words + ["---:"] * (len(names) - words)]
+    lines += [[plain(guarded_cell(cell) if place < words else cell) for place, cell in enumerate(row)] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def plain(text: str) -> str:
-    """The text with nothing in it that Markdown or HTML would act on."""
-    return text.translate(_LIVE)
+    """The text on one line, with nothing in it that Markdown or HTML would act on."""
+    return " ".join(text.split()).translate(_LIVE)

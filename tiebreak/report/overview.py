@@ -158,7 +158,7 @@ def account(model: ContestantSummary) -> dict[str, Any]:
         "numbers": (model.planned, model.answered, model.right, model.wrong, model.no_answer, model.failed, model.not_asked),
         "silent": kinds({kind: count for kind, count in silent.items() if count}),
         "failures": kinds(model.failures),
-        "score": score(model, wide=True),
+        "score": score(model),
         "failures_wrong": "–" if wrong is None else f"{wrong:.2f}",
         "readings": f"{model.readings_differ:,} of {model.second_readings:,}" if model.second_readings else "–",
         "state": model.state.replace("_", " ") + (f": {model.message}" if model.message else ""),
@@ -246,7 +246,7 @@ def _dot(model: ContestantSummary, names: Names) -> Dot:
         high=model.high,
         tier=model.tier,
         reference=model.reference,
-        shown=score(model, wide=True),
+        shown=score(model),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tiebreak.core.run import scorer_name
@@ -20,8 +21,8 @@ _WORST_OF_ONE = f"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WrongSample:
-    """A sample a contestant got wrong, for looking at."""
+class SampleAnswer:
+    """A sample and what a contestant answered, for looking at."""
 
     sample: str
     prompt: str
@@ -30,11 +31,22 @@ class WrongSample:
     outcome: str
 
 
-def worst_samples(reader: StoreReader, label: str, limit: int = _WORST) -> list[WrongSample]:
+def worst_samples(reader: StoreReader, label: str, limit: int = _WORST) -> list[SampleAnswer]:
     """A few samples a contestant did not get right, those of its weakest categories first, and among them the worst."""
     number = reader.numbers[label]
     rows = reader.rows(_WORST_OF_ONE, number, number, limit)
-    return [WrongSample(sample=r[0], prompt=r[1], expected=r[2], answer=r[3], outcome=r[4]) for r in rows]
+    return [SampleAnswer(sample=r[0], prompt=r[1], expected=r[2], answer=r[3], outcome=r[4]) for r in rows]
+
+
+def answers_to(reader: StoreReader, label: str, samples: Sequence[str]) -> dict[str, SampleAnswer]:
+    """What a contestant answered to some samples, by sample; of repeats, the last."""
+    query = (
+        "SELECT t.sample, s.prompt, s.target, coalesce(t.answer, t.text, ''), t.outcome FROM trials t"
+        " JOIN samples s ON s.asked = t.asked WHERE superseded = 0 AND t.contestant = ?"
+        f" AND t.sample IN ({', '.join('?' * len(samples))}) ORDER BY t.repeat"
+    )
+    rows = reader.rows(query, reader.numbers[label], *samples)
+    return {r[0]: SampleAnswer(sample=r[0], prompt=r[1], expected=r[2], answer=r[3], outcome=r[4]) for r in rows}
 
 
 _BY_SCORER = """

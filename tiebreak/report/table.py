@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tiebreak.report.factors import Factor
 from tiebreak.report.money import dollars
 from tiebreak.report.summary import ContestantSummary, Summary
+from tiebreak.report.verdict import probability
 
 _LEAST_USD = 0.001
 _HEADINGS = ("Provider", "Score", "Right", "Wrong", "No answer", "Failed", "Time", "Cost")
@@ -20,16 +24,15 @@ def headings(summary: Summary) -> tuple[str, ...]:
     return (noun(summary).capitalize(), *_HEADINGS)
 
 
-def cells(contestant: ContestantSummary, *, wide: bool = True, note: bool = False) -> tuple[str, ...]:
+def cells(contestant: ContestantSummary, *, note: bool = False) -> tuple[str, ...]:
     """A contestant's row; `note` adds in words what the terminal shows by lines and colours."""
-    ref = contestant.model
-    name = contestant.label if wide else contestant.label.removeprefix(f"{ref.provider}/").removeprefix(f"{ref.house}/")
+    name, provider = contestant.label, contestant.model.provider
     if note and not contestant.finished:
         name += f" ({contestant.state.replace('_', ' ')})"
     return (
         name,
-        ref.provider + (" (reference)" if contestant.reference and note else ""),
-        score(contestant, wide=wide),
+        provider + (" (reference)" if contestant.reference and note else ""),
+        score(contestant),
         str(contestant.right),
         str(contestant.wrong),
         str(contestant.no_answer),
@@ -39,18 +42,51 @@ def cells(contestant: ContestantSummary, *, wide: bool = True, note: bool = Fals
     )
 
 
-def score(contestant: ContestantSummary, *, wide: bool) -> str:
-    """The score with its interval, and with its count where not everything was asked."""
+def short_name(contestant: ContestantSummary) -> str:
+    """Its name without who serves it or whose it is."""
+    ref = contestant.model
+    return contestant.label.removeprefix(f"{ref.provider}/").removeprefix(f"{ref.house}/")
+
+
+def score(contestant: ContestantSummary) -> str:
+    """The score with its interval, and with its count where not everything was asked.
+
+    Both ends of the interval are written: near 0 and 1 it is not symmetric.
+    """
     if contestant.score is None:
         return "–"
     n = "" if contestant.finished else f" n={contestant.answered}"
-    interval = f" [{contestant.low:.2f}, {contestant.high:.2f}]" if wide else f" ±{(contestant.high - contestant.low) / 2:.2f}"
-    return f"{contestant.score:.2f}{interval}{n}"
+    return f"{contestant.score:.2f} [{contestant.low:.2f}, {contestant.high:.2f}]{n}"
 
 
 def by_scorer(contestant: ContestantSummary) -> str:
     """The score by every scorer that judged, the one that ranks first."""
     return ", ".join(f"{name} {mean:.2f}" for name, mean in contestant.by_scorer.items())
+
+
+def contestant_notes(summary: Summary) -> list[str]:
+    """Why contestants did not get through, and what each scorer says, where several judged."""
+    notes = []
+    for contestant in summary.listed:
+        if contestant.message:
+            notes.append(f"{contestant.label}: {contestant.state.replace('_', ' ')}: {contestant.message}")
+        if contestant.by_scorer:
+            notes.append(f"{contestant.label} by scorer: {by_scorer(contestant)}")
+    return notes
+
+
+def factor_rows(factor: Factor) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """The score at each level of a factor, and what it gains on the best one with all else equal."""
+    best = factor.levels[0].level
+    effects = {frozenset((effect.first, effect.second)): effect for effect in factor.effects}
+    rows = []
+    for level in factor.levels:
+        effect = effects.get(frozenset((best, level.level)))
+        sign = "" if effect is None or not effect.difference else "−" if effect.first == best else "+"
+        against = "" if effect is None else f"{sign}{100 * effect.difference:.1f}, {probability(effect.p_corrected)}"
+        shown = f"{level.mean:.2f} [{level.low:.2f}, {level.high:.2f}]"
+        rows.append((level.level or f"no {factor.name}", shown, against, str(level.contestants)))
+    return (factor.name.capitalize(), "Score", "Against the first", "Contestants"), rows
 
 
 def cost(contestant: ContestantSummary) -> str:

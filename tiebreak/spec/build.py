@@ -11,7 +11,7 @@ from typing import Protocol as Interface
 from tiebreak.config import Config, results_root
 from tiebreak.contestants import LineUp
 from tiebreak.core.contestant import AgentRef, Contestant
-from tiebreak.core.errors import ModelError, UsageError
+from tiebreak.core.errors import DatasetError, ModelError, UsageError
 from tiebreak.core.model import Limits, ModelRef
 from tiebreak.core.run import IN_MEMORY, Pace, Protocol, RunSpec, TaskRules, resumed
 from tiebreak.prices import with_price
@@ -21,6 +21,8 @@ from tiebreak.spec.flags import Flags, ModelFlags
 from tiebreak.spec.model_choice import Check, check_models, needs_detection, problems, with_settings
 from tiebreak.store.folder import find_run
 from tiebreak.store.reader import StoreReader
+
+_DEFAULT_DATASET = "truthfulness"
 
 
 class Notes(Interface):
@@ -55,8 +57,11 @@ def spec_of(flags: Flags, config: Config, notes: Notes, *, command: str) -> RunS
 
 
 def _new(flags: Flags, config: Config, notes: Notes, command: str) -> RunSpec:
-    dataset = _dataset_of(flags)
+    unnamed = _names_no_dataset(flags)
+    dataset = _DEFAULT_DATASET if unnamed else _dataset_of(flags)
     contestants = _contestants(flags, config, notes)
+    if unnamed and not flags.quiet:
+        notes.line(f"No dataset was named: {dataset} is asked. --dataset names another.")
     if flags.likelihood:
         _check_likelihood([contestant.model for contestant in contestants])
     protocol = Protocol(
@@ -125,7 +130,9 @@ def _resumed(flags: Flags, config: Config, notes: Notes) -> RunSpec:
     with StoreReader(folder) as reader:
         info = reader.info
     if info.protocol.imported:
-        raise UsageError(f"{info.run_id} was imported: its questions cannot be asked on here, only scored again (tiebreak score)")
+        raise UsageError(
+            f"{info.run_id} was imported: its questions cannot be asked on here, only scored again: tiebreak score {info.run_id}"
+        )
     flags.refuse_other_than(info.protocol, [contestant.prompting for contestant in info.contestants])
     spec = resumed(info, folder)
     contestants = _joined(spec, flags, config, notes) if flags.names_contestants else spec.contestants
@@ -198,6 +205,11 @@ def checked_models(flags: ModelFlags, config: Config, notes: Notes) -> tuple[Mod
     return refs
 
 
+def _names_no_dataset(flags: Flags) -> bool:
+    """Whether a command line does not say what is asked; a run file must say it all."""
+    return flags.door == "run" and flags.file is None and not (flags.dataset or flags.task)
+
+
 def _dataset_of(flags: Flags) -> str:
     """What is asked; a file is remembered by its full path, so that the run can be resumed from anywhere."""
     if flags.task and flags.dataset:
@@ -208,8 +220,8 @@ def _dataset_of(flags: Flags) -> str:
         return IN_MEMORY
     if not flags.dataset:
         if flags.door == "batch":
-            raise UsageError("no task was named: --task benchmark/tasks/easy/fix_typo.md, a folder of tasks, or a pattern")
-        raise UsageError("no dataset was named: --dataset truthfulness, or your own file")
+            raise UsageError("no task was named: name a file, a folder of tasks or a pattern with --task")
+        raise DatasetError("no dataset was named: --dataset truthfulness, or your own file")
     path = Path(flags.dataset).expanduser()
     return str(path.resolve()) if path.exists() and not is_known("datasets", flags.dataset) else flags.dataset
 

@@ -85,10 +85,20 @@ def _typed(flags: ModelFlags, config: Config, catalog: Catalog) -> list[str]:
         typed += _in_category(flags.category, config, catalog)
     if flags.all_models:
         typed += runnable_models(config, catalog)
+    if not (typed or flags.refs) and flags.all_models:
+        raise ModelError(f"no model can run here: {how_to_get_models(config)}")
     if not (typed or flags.refs):
-        asked = "no model can run here" if flags.all_models else "no model was named"
-        raise ModelError(f"{asked}: {how_to_get_models(config)}")
+        raise ModelError(f"no model was named: {_what_to_name(config, catalog)}")
     return typed
+
+
+def _what_to_name(config: Config, catalog: Catalog) -> str:
+    """The flag to add, with a model that can run here; else how to get one."""
+    able = runnable_models(config, catalog)
+    if not able:
+        return how_to_get_models(config)
+    others = " (--all-models takes every one that can run here)" if len(able) > 1 else ""
+    return f"add --model {able[0]}, which can run here, or another{others}"
 
 
 def _default_of(provider: str, catalog: Catalog) -> str:
