@@ -472,9 +472,9 @@ def test_functions_judge(scripted: Callable[..., str]) -> None:
 
     assert run.contestants[0].right == 15
     assert run.contestants[0].by_scorer == {
-        "function:says_yes": 0.75,
-        "function:half": 0.5,
-        "function:reasoned": 1.0,
+        "says_yes()": 0.75,
+        "half()": 0.5,
+        "reasoned()": 1.0,
         "match": 0.75,
     }
 

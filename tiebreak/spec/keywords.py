@@ -15,7 +15,7 @@ from tiebreak.core.errors import UsageError
 from tiebreak.core.model import ModelRef
 from tiebreak.core.protocols import Dataset
 from tiebreak.core.run import IN_MEMORY
-from tiebreak.registry import FUNCTION, dataset_of, did_you_mean
+from tiebreak.registry import CALLED, dataset_of, did_you_mean
 from tiebreak.spec.flags import Flags, split_models
 
 Texts = str | Sequence[str]
@@ -213,9 +213,9 @@ def _scorers(given: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     listed = [given] if isinstance(given, str) or callable(given) or hasattr(given, "score") else list(given or ())
     names, functions = [], {}
     for scorer in listed:
-        name = scorer if isinstance(scorer, str) else f"{FUNCTION}:{_name_of(scorer)}"
+        name = scorer if isinstance(scorer, str) else f"{_name_of(scorer)}{CALLED}"
         if name in names:
-            raise UsageError(f"two scorers are called {name.removeprefix(f'{FUNCTION}:')!r}; give each a name of its own")
+            raise UsageError(f"two scorers are called {name.removesuffix(CALLED)!r}; give each a name of its own")
         names.append(name)
         if not isinstance(scorer, str):
             functions[name] = scorer() if inspect.isclass(scorer) else scorer
