@@ -160,8 +160,14 @@ def test_models_may_be_records(yes_server: FakeServer) -> None:
 
     run = tiebreak.run(models=[ref, "openai/b"], dataset=ROWS, limit=2)
 
-    assert [c.label for c in run.contestants] == ["openai/b", "mine"]
+    assert [c.label for c in run.contestants] == ["mine", "openai/b"]
     assert {a.body.get("top_p") for a in yes_server.ledger if a.model == "a"} == {0.5}
+
+
+def test_two_records_of_one_label_are_refused(yes_server: FakeServer) -> None:
+    ref = make_ref("openai", "a")
+    with pytest.raises(tiebreak.UsageError, match="two models are called 'openai/a'"):
+        tiebreak.run(models=[ref, replace(ref, settings={"top_p": 0.5})], dataset=ROWS)
 
 
 def test_contestants_may_be_written_out(scripted: Callable[..., str]) -> None:
