@@ -22,6 +22,7 @@ from support.command import run as command
 from support.server import Asked, FakeServer, Fault
 
 import tiebreak
+from tiebreak.api import _Events
 from tiebreak.core.errors import DatasetError, MissingExtra, ModelError, StoreError
 from tiebreak.core.events import ContestantFinished, ContestantStarted, TrialFinished
 from tiebreak.core.message import user
@@ -159,8 +160,14 @@ def test_models_may_be_records(yes_server: FakeServer) -> None:
 
     run = tiebreak.run(models=[ref, "openai/b"], dataset=ROWS, limit=2)
 
-    assert [c.label for c in run.contestants] == ["openai/b", "mine"]
+    assert [c.label for c in run.contestants] == ["mine", "openai/b"]
     assert {a.body.get("top_p") for a in yes_server.ledger if a.model == "a"} == {0.5}
+
+
+def test_two_records_of_one_label_are_refused(yes_server: FakeServer) -> None:
+    ref = make_ref("openai", "a")
+    with pytest.raises(tiebreak.UsageError, match="two models are called 'openai/a'"):
+        tiebreak.run(models=[ref, replace(ref, settings={"top_p": 0.5})], dataset=ROWS)
 
 
 def test_contestants_may_be_written_out(scripted: Callable[..., str]) -> None:
@@ -471,9 +478,9 @@ def test_functions_judge(scripted: Callable[..., str]) -> None:
 
     assert run.contestants[0].right == 15
     assert run.contestants[0].by_scorer == {
-        "function:says_yes": 0.75,
-        "function:half": 0.5,
-        "function:reasoned": 1.0,
+        "says_yes()": 0.75,
+        "half()": 0.5,
+        "reasoned()": 1.0,
         "match": 0.75,
     }
 
@@ -575,6 +582,50 @@ async def test_a_stream_tells_what_happens(scripted: Callable[..., str]) -> None
     with pytest.raises(tiebreak.UsageError, match="read once"):
         async for _ in stream:
             pass
+
+
+async def test_a_slow_reader_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody has read yet does not fill the memory."""
+    monkeypatch.setattr("tiebreak.api._LARGEST_BACKLOG", 2)
+    events, written = _Events(), []
+
+    async def write() -> None:
+        for position in range(5):
+            event = ContestantStarted(contestant="m", position=position, contestants=1, trials=1)
+            await events.put(event)
+            written.append(position)
+
+    writing = asyncio.create_task(write())
+    await asyncio.sleep(0.05)
+    assert written == [0, 1]
+    assert await events.take() is not None
+    await asyncio.sleep(0.05)
+    assert written == [0, 1, 2]
+    events.leave()
+    await asyncio.wait_for(writing, PATIENCE_S)
+
+
+async def test_a_stream_is_left_while_the_run_waits_for_its_reader(
+    yes_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiebreak.api._LARGEST_BACKLOG", 2)
+    stream = tiebreak.stream(**OPTIONS)
+    async for _ in stream:
+        await asyncio.to_thread(until, lambda: len(yes_server.ledger) >= COUNT)
+        break
+    await asyncio.to_thread(until, lambda: not stream.run.running)
+    assert tiebreak.resume("r").contestants[0].right == COUNT
+
+
+async def test_a_callback_may_be_async(scripted: Callable[..., str]) -> None:
+    seen = []
+
+    async def watch(event: object) -> None:
+        await asyncio.sleep(0)
+        seen.append(event)
+
+    await tiebreak.arun(models=scripted("m"), dataset=ROWS, on_event=watch)
+    assert len(seen) == COUNT + 2
 
 
 async def test_a_stream_raises_what_goes_wrong() -> None:

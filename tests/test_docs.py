@@ -197,7 +197,7 @@ def test_examples_of_the_python_page_run_as_printed(
             said.append(capsys.readouterr().out)
     assert "claude-3-5-haiku-latest · terse 0." in said[0]
     assert "planet Mercury Venus" in said[1]
-    assert said[2].startswith("{'function:short_and_right': 0.666")
+    assert said[2].startswith("{'short_and_right()': 0.666")
     assert said[3] == "False out_of_budget\nTrue\n"
     assert "tied" in said[4]
     assert "gpt-4o-mini finished" in said[5]

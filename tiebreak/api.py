@@ -8,7 +8,7 @@ import importlib
 import inspect
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Unpack, cast, get_type_hints, overload
@@ -26,6 +26,7 @@ from tiebreak.pipeline import (
     TRIALS_CSV,
     Plan,
     Stop,
+    ignore,
     loop_factory,
     make_plan,
     read_summary,
@@ -54,6 +55,8 @@ log = logging.getLogger("tiebreak")
 Models = str | ModelRef | Iterable[str | ModelRef] | None
 Dataset = str | Path | Iterable[Sample | dict[str, Any]] | Any
 """A name, a file, samples, rows as dictionaries, or a data frame."""
+_LARGEST_BACKLOG = 500
+"""Events of a stream that its reader has not taken yet."""
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -202,7 +205,8 @@ def _with_options(function: _Function) -> _Function:
 def run(models: Models = None, dataset: Dataset = None, *, on_event: Watcher | None = None, **options: Unpack[Options]) -> Run:
     """Run a comparison to its end. Ctrl-C stops it: nothing more is sent, what was reported is kept, `resume` goes on.
 
-    It works where an event loop runs already, as in a notebook. `on_event` is called with every event, in another thread.
+    It works where an event loop runs already, as in a notebook. `on_event` is called with every event, in another thread; it
+    may be async.
     """
     background = _Background(_Session(_order("run", models, dataset, options), on_event))
     background.start()
@@ -264,19 +268,50 @@ class Stream:
     async def _events(self) -> AsyncIterator[Event]:
         if self._order is None:
             raise UsageError("a stream is read once: go on with the run by tiebreak.resume, or read it with tiebreak.open")
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._session, self._order = _Session(self._order, events.put_nowait), None
+        events = _Events()
+        self._session, self._order = _Session(self._order, events.put), None
         task = asyncio.create_task(self._session.go())
-        task.add_done_callback(lambda _: events.put_nowait(None))
+        task.add_done_callback(lambda _: events.end())
         try:
-            while (event := await events.get()) is not None:
+            while (event := await events.take()) is not None:
                 yield event
             with contextlib.suppress(asyncio.CancelledError):
                 task.result()
         finally:
+            events.leave()
             if not task.done():
                 task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+class _Events:
+    """Events on their way to a reader; while it has too many to read, the run waits."""
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._room = asyncio.Semaphore(_LARGEST_BACKLOG)
+        self._left = False
+
+    async def put(self, event: Event) -> None:
+        """Hand an event over once there is room."""
+        if not self._left:
+            await self._room.acquire()
+            self._waiting.put_nowait(event)
+
+    async def take(self) -> Event | None:
+        """The next event; None when there will be none."""
+        event = await self._waiting.get()
+        self._room.release()
+        return event
+
+    def end(self) -> None:
+        """There will be no more."""
+        self._waiting.put_nowait(None)
+
+    def leave(self) -> None:
+        """Nobody reads any more: nothing waits for it."""
+        self._left = True
+        self._room.release()
 
 
 def _order(function: str, models: Models, dataset: Dataset, options: Options) -> Asked:
@@ -295,7 +330,7 @@ class _Session:
         self.over = False
         self.background: _Background | None = None
         self._order = order
-        self._watch = watch or (lambda event: None)
+        self._watch: Watcher = watch or ignore
         self._cancelled = False
         self._stop = Stop()
         self._task: asyncio.Task[Any] | None = None
@@ -337,12 +372,12 @@ class _Session:
     async def _drained_when_cancelled(self, plan: Plan, run: Run) -> None:
         """Run the plan. Cancelled, it sends nothing more and keeps what has been answered; cancelled again, it lets go."""
 
-        def watch(event: Event) -> None:
+        def watch(event: Event) -> Awaitable[object] | None:
             # The store is there by the first event: whoever has the run can read it.
             self.run = run
             if self.background is not None:
                 self.background.ready.set()
-            self._watch(event)
+            return self._watch(event)
 
         work = asyncio.ensure_future(run_plan(plan, watch=watch, stop=self._stop))
         try:
@@ -474,8 +509,10 @@ class _Background(threading.Thread):
         """Ctrl-C stops the run, twice at once, and is raised again when it has stopped."""
         try:
             yield
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             self._session.cancel()
+            if self._session.run is not None:
+                interrupt.add_note(f"tiebreak.resume({str(self._session.run.folder)!r}) goes on from here")
             try:
                 self._done.wait()
             except KeyboardInterrupt:

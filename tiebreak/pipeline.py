@@ -87,7 +87,7 @@ async def run_plan(
     spec, kinds = plan.spec, plan.dataset.kinds
     if (done := summary_if_done(plan)) is not None:
         for event in _nothing_happens(spec):
-            watch(event)
+            await _told(watch, event)
         return done
     with Store.open(spec.results_dir, describe(plan, clock or SystemClock()), without=indexes_to_put_off(plan)) as store:
         todo, spent = assignments(plan, store), spent_before(plan, store)
@@ -95,7 +95,7 @@ async def run_plan(
         events = store.committed(happening)
         async with contextlib.aclosing(events):  # type: ignore[type-var]
             async for event in events:
-                watch(event)
+                await _told(watch, event)
         store.complete()
         if spec.pace.timed_samples and not store.timed():
             await _keep_timings(plan, store, stop)
@@ -106,6 +106,12 @@ async def run_plan(
         if seen:
             store.keep("summary", summary)
     return summary
+
+
+async def _told(watch: Watcher, event: Event) -> None:
+    """Tell a watcher; one that takes its time, by what it returns, is waited for, and then the run waits too."""
+    if (taking := watch(event)) is not None:
+        await taking
 
 
 def summary_if_done(plan: Plan) -> Summary | None:

@@ -405,7 +405,8 @@ def use_agents(configured: Mapping[str, Mapping[str, Any]]) -> None:
         make_agent(AgentRef(name=name))
 
 
-FUNCTION = "function"
+CALLED = "()"
+"""How the names of scorers end that are functions of the program itself; no module can be called so."""
 _functions: ContextVar[Mapping[str, Any] | None] = ContextVar("functions", default=None)
 """Scorers that a program gave to the run at hand, by name: two runs may each have one of the same name."""
 
@@ -424,7 +425,7 @@ def _own_scorer(name: str) -> Scorer:
     """A scorer that is an object of this program: a function, or something that scores already."""
     given = (_functions.get() or {}).get(name)
     if given is None:
-        function = name.removeprefix(f"{FUNCTION}:")
+        function = name.removesuffix(CALLED)
         raise UsageError(
             f"the run is judged by a Python function, {function}, which is not stored with it: give it again, as in "
             f"tiebreak.resume(folder, scorers=[{function}])"
@@ -438,7 +439,7 @@ def _own_scorer(name: str) -> Scorer:
 def make_scorer(name: str) -> Scorer:
     """A scorer ready to judge: `name`, `name:option`, or `module:function` for one of the user's own."""
     family, _, option = name.partition(":")
-    if family == FUNCTION:
+    if name.endswith(CALLED):
         return _own_scorer(name)
     if not option or not is_known("scorers", family):
         found = plugin("scorers", name)

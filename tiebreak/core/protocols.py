@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -14,8 +14,8 @@ from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Output, Score
 from tiebreak.core.work import Finished, Gateway, PermissionOption, PermissionRequest, Verdict, Workspace
 
-Watcher = Callable[[Event], None]
-"""Is told what happened, once it is on disk."""
+Watcher = Callable[[Event], Awaitable[object] | None]
+"""Is told what happened, once it is on disk. What it returns, if anything, is awaited before the next is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

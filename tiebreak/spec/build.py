@@ -121,7 +121,7 @@ def _models(flags: Flags, config: Config, notes: Notes, going_on: Sequence[Conte
 
 def _only(models: Sequence[str]) -> dict[str, Any]:
     """Flags that name these models and no others."""
-    return {"model": tuple(models), "refs": (), "models": None, "all_models": False, "category": None, "provider": None}
+    return {"model": tuple(models), "models": None, "all_models": False, "category": None, "provider": None}
 
 
 def _resumed(flags: Flags, config: Config, notes: Notes) -> RunSpec:

@@ -29,7 +29,7 @@ class ModelFlags:
     model: tuple[str, ...] = ()
     models: str | None = None
     refs: tuple[ModelRef, ...] = ()
-    """Models that a program made itself."""
+    """Models that a program made itself: what their labels among the names stand for."""
     all_models: bool = False
     category: str | None = None
     provider: str | None = None
@@ -45,7 +45,7 @@ class ModelFlags:
     @property
     def names_models(self) -> bool:
         """Whether any model was named."""
-        return bool(self.model or self.models or self.refs or self.all_models or self.category or self.provider)
+        return bool(self.model or self.models or self.all_models or self.category or self.provider)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tiebreak.core.errors import UsageError
 from tiebreak.core.model import ModelRef
 from tiebreak.core.protocols import Dataset
 from tiebreak.core.run import IN_MEMORY
-from tiebreak.registry import FUNCTION, dataset_of, did_you_mean
+from tiebreak.registry import CALLED, dataset_of, did_you_mean
 from tiebreak.spec.flags import Flags, split_models
 
 Texts = str | Sequence[str]
@@ -145,8 +145,9 @@ def asked(function: str, models: Any, dataset: Any, options: Mapping[str, Any]) 
     scorers, functions = _scorers(options.get("scorers"))
     plain = {name: value for name, value in options.items() if name not in _ELSEWHERE and value is not None}
     given = [models] if isinstance(models, str | ModelRef) else list(models or ())
+    _refuse_strangers(given)
     flags = Flags(
-        model=tuple(name for text in given if isinstance(text, str) for name in split_models(text)),
+        model=tuple(name for one in given for name in ([one.label] if isinstance(one, ModelRef) else split_models(one))),
         refs=tuple(ref for ref in given if isinstance(ref, ModelRef)),
         dataset=str(dataset) if named else None if dataset is None else IN_MEMORY,
         prompts=tuple(prompt_of(name, text) for name, text in (options.get("prompts") or {}).items()),
@@ -154,11 +155,10 @@ def asked(function: str, models: Any, dataset: Any, options: Mapping[str, Any]) 
         contestant=tuple(text for text in options.get("contestants") or () if isinstance(text, str)),
         scorer=scorers,
         field=tuple(f"{theirs}={ours}" for theirs, ours in (options.get("fields") or {}).items()),
-        no_preflight=not options.get("preflight", True),
+        no_preflight=options.get("preflight") is False,
         resume=str(options["resume"]) if options.get("resume") else None,
         **{_FLAGS.get(name, name): _as_flag(name, value) for name, value in plain.items()},
     )
-    _refuse_strangers(given)
     shown = str(dataset) if named else None if dataset is None else ...
     call = spelled_call(function, {"models": given or None, "dataset": shown, **options})
     return Asked(flags=flags, rows=None if named else dataset, functions=functions, call=call)
@@ -196,6 +196,10 @@ def _refuse_strangers(models: Sequence[Any]) -> None:
     strange = next((model for model in models if not isinstance(model, str | ModelRef)), None)
     if strange is not None:
         raise UsageError(f"models are names or ModelRefs, not {strange!r:.80}")
+    labels = [model.label for model in models if isinstance(model, ModelRef)]
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two models are called {twice!r}; give each a label of its own")
 
 
 def _mappings(contestants: Sequence[Any] | None) -> list[Mapping[str, Any]]:
@@ -213,9 +217,9 @@ def _scorers(given: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     listed = [given] if isinstance(given, str) or callable(given) or hasattr(given, "score") else list(given or ())
     names, functions = [], {}
     for scorer in listed:
-        name = scorer if isinstance(scorer, str) else f"{FUNCTION}:{_name_of(scorer)}"
+        name = scorer if isinstance(scorer, str) else f"{_name_of(scorer)}{CALLED}"
         if name in names:
-            raise UsageError(f"two scorers are called {name.removeprefix(f'{FUNCTION}:')!r}; give each a name of its own")
+            raise UsageError(f"two scorers are called {name.removesuffix(CALLED)!r}; give each a name of its own")
         names.append(name)
         if not isinstance(scorer, str):
             functions[name] = scorer() if inspect.isclass(scorer) else scorer

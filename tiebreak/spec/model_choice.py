@@ -37,7 +37,8 @@ class Check:
 
 def needs_detection(flags: ModelFlags) -> bool:
     """Whether Ollama must be asked what it has: not when every name says its provider."""
-    typed = [*flags.model, *split_models(flags.models or "")]
+    given = {ref.label for ref in flags.refs}
+    typed = [name for name in (*flags.model, *split_models(flags.models or "")) if name not in given]
     plain = all(spelled_provider(name) not in ("", "ollama") for name in typed)
     return flags.all_models or flags.category is not None or not plain
 
@@ -45,8 +46,8 @@ def needs_detection(flags: ModelFlags) -> bool:
 def check_models(flags: ModelFlags, config: Config, catalog: Catalog, *, keys: bool = True) -> list[Check]:
     """Every model the flags name, resolved or with the reason why not; without `keys`, none need be set."""
     typed = dict.fromkeys(_typed(flags, config, catalog))
-    named = [_check(name, partial(catalog.resolve, name), keys=keys) for name in typed]
-    return named + [_check(ref.label, partial(replace, ref), keys=keys) for ref in flags.refs]
+    given = {ref.label: partial(replace, ref) for ref in flags.refs}
+    return [_check(name, given.get(name) or partial(catalog.resolve, name), keys=keys) for name in typed]
 
 
 def with_settings(model: ModelRef, settings: Mapping[str, Any]) -> ModelRef:
@@ -85,9 +86,9 @@ def _typed(flags: ModelFlags, config: Config, catalog: Catalog) -> list[str]:
         typed += _in_category(flags.category, config, catalog)
     if flags.all_models:
         typed += runnable_models(config, catalog)
-    if not (typed or flags.refs) and flags.all_models:
+    if not typed and flags.all_models:
         raise ModelError(f"no model can run here: {how_to_get_models(config)}")
-    if not (typed or flags.refs):
+    if not typed:
         raise ModelError(f"no model was named: {_what_to_name(config, catalog)}")
     return typed
 
