@@ -152,6 +152,24 @@ def check_tasks(paths: tuple[str, ...], allow_unsandboxed: bool) -> int:
     return prove(paths, allow_unsandboxed=allow_unsandboxed)
 
 
+@tiebreak.command("check-plugin", short_help="Prove a provider, scorer, dataset or agent of your own.")
+@click.argument("kind", type=click.Choice(["provider", "scorer", "dataset", "agent"]))
+@click.argument("name")
+@click.option("--model", default="", metavar="NAME", help="For a provider: the model to call; else the first that it lists.")
+@click.option("--dataset", default="", metavar="NAME", help="For a scorer: judge answers to samples of this dataset.")
+def check_plugin(kind: str, name: str, model: str, dataset: str) -> int:
+    """Prove that a plugin is what the engine expects, and print one line per finding.
+
+    NAME is a registered name, module:name or ./file.py:name. A provider whose key is set, or that needs none, is
+    called twice with a prompt of six words; its errors are provoked by a server on this machine.
+
+    Exit codes: 0 nothing is wrong, 1 something is.
+    """
+    from tiebreak.cli.check_plugin import check_plugin as check
+
+    return check(kind, name, model=model, dataset=dataset)
+
+
 @tiebreak.command(short_help="See it work, with no key and no set-up.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask fewer than the fifty questions.")
 def demo(limit: int | None) -> int:

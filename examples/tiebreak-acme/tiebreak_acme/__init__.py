@@ -20,7 +20,6 @@ class Piece(msgspec.Struct):
     tokens: tuple[int, int] = (0, 0)
     dollars: float | None = None
 
-    @property
     def usage(self) -> Usage:  # noqa: D102
         return Usage(input_tokens=self.tokens[0], output_tokens=self.tokens[1], cost_usd=self.dollars)
 
@@ -47,15 +46,15 @@ class Acme(HttpProvider):
 
     def encode(self, request: Request) -> dict[str, Any]:  # noqa: D102
         turns = [{"by": message.role, "text": message.text} for message in request.messages]
-        return {"model": request.model, "turns": turns, "stream": request.stream, **request.settings}
+        return {**request.settings, "model": request.model, "turns": turns, "stream": request.stream}
 
     def decode(self, data: bytes) -> Reply:  # noqa: D102
         piece = parse(self.pieces, data, "an answer of Acme's")
-        return build_reply([TextDelta(piece.text)], finish=piece.ended or Finish.STOP, usage=piece.usage, model="")
+        return build_reply([TextDelta(piece.text)], finish=piece.ended or Finish.STOP, usage=piece.usage(), model="")
 
     class Reader(StreamReader):  # noqa: D106
         def _events(self, payload: bytes) -> Iterator[StreamEvent]:
             piece = parse(Acme.pieces, payload, "a piece of Acme's answer")
             yield TextDelta(piece.text)
-            self._finish, self._usage = piece.ended, piece.usage
+            self._finish, self._usage = piece.ended, piece.usage()
             yield from self._end()  # Nothing, until Acme said why it ended: an answer that is cut is a failure.

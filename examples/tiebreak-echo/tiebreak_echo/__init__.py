@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tiebreak.core.message import Reply, Usage, user
 from tiebreak.core.model import ModelRef, Request
-from tiebreak.core.protocols import AskContext, Endpoint
+from tiebreak.core.protocols import AskContext, Endpoint, Listener
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Output
 
@@ -28,7 +28,7 @@ class Echo:
     async def open(self, model: ModelRef) -> None:
         """Nothing to get ready."""
 
-    async def generate(self, request: Request) -> Reply:
+    async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
         """Answer with the last thing said."""
         said = request.messages[-1].text
         text = said.upper() if request.model == "loud" else said
