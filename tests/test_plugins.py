@@ -122,10 +122,12 @@ def test_http_provider_is_retried_and_its_costs_are_counted(place, tmp_path, acm
 def test_http_provider_goes_on_where_it_stopped(place, tmp_path, acme):
     """What failed is asked again, and nothing else."""
     acme.fault = lambda call, number: Answer(400, {"error": {"message": "not this one"}}) if number > 2 else None
-    first = tiebreak(place, tmp_path, *LINE, "--concurrency", "1", **acme.environment())
+    first = tiebreak(place, tmp_path, *LINE, "--max-connections", "1", **acme.environment())
     assert first.returncode == 2, first.stdout + first.stderr
     acme.fault, before = (lambda call, number: None), len(acme.asked)
-    again = tiebreak(place, tmp_path, "run", "--resume", only_run(tmp_path).name, "--retry-failed", **acme.environment())
+    again = tiebreak(
+        place, tmp_path, "run", "--resume", only_run(tmp_path).name, "--retry-failed", "--no-preflight", **acme.environment()
+    )
     assert again.returncode == 0, again.stdout + again.stderr
     assert (before, len(acme.asked)) == (4, 6)
 
@@ -250,7 +252,7 @@ OWN = """
     import sys
     from tiebreak.core.message import Reply, Usage
     from tiebreak.core.trial import Output
-    from tiebreak.datasets.files import load
+    from tiebreak.registry import load_dataset
     from helper import ANSWER
 
     def always(sample, text):
@@ -281,7 +283,7 @@ OWN = """
             return Output(text=(await context.ask(sample.messages)).text + "!")
 
     def questions():
-        return load("q.jsonl")
+        return load_dataset("q.jsonl")
 """
 
 
@@ -301,7 +303,7 @@ def test_own_file_or_module_may_be_every_kind(folder, place_of):
     done = tiebreak(ROOT, folder, "run", *line, "--scorer", "includes")
     assert done.returncode == 0, done.stdout + done.stderr
     [row] = read_csv(only_run(folder) / "trials.csv")
-    assert (row["score"], row["answer"]) == ("1.0", "Paris!")
+    assert (row["score"], row["text"]) == ("1.0", "Paris!")
     again = tiebreak(ROOT, folder, "run", "--resume", only_run(folder).name)
     assert again.returncode == 0, again.stdout + again.stderr
 

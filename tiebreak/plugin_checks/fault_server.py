@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
+import threading
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 
 KEY = "check-plugin-key"
@@ -21,38 +21,50 @@ class Fault:
 
 
 class FaultServer:
-    """Listens on a free port while the context is open, and counts what it was asked."""
+    """Listens on a free port while the context is open, and counts what it was asked.
+
+    In a thread of its own: it answers a provider that blocks the event loop, too.
+    """
 
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
         self.asked = 0
 
-    async def __aenter__(self) -> FaultServer:
-        self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+    def __enter__(self) -> FaultServer:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._server.close()
-        await self._server.wait_closed()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._server.shutdown()
+        self._server.server_close()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            head = await reader.readuntil(b"\r\n\r\n")
-            self.asked += 1
-            await reader.readexactly(_length(head))
-            if self._fault.status:
-                writer.write(_response(self._fault))
-                await writer.drain()
-        writer.close()
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def handle_one_request(self) -> None:
+                """Read the request, whatever its method, and send the fault."""
+                self.raw_requestline = self.rfile.readline(65536)
+                self.close_connection = True
+                if self.raw_requestline and self.parse_request():
+                    self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                    server.asked += 1
+                    self.close_connection = True
+                    _send(self, server._fault)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Nothing is printed."""
+
+        return Handler
 
 
-def _length(head: bytes) -> int:
-    """How long the body is that a request's head announces."""
-    lines = head.decode("latin-1").lower().split("\r\n")
-    return next((int(line.partition(":")[2]) for line in lines if line.startswith("content-length:")), 0)
-
-
-def _response(fault: Fault) -> bytes:
-    head = f"HTTP/1.1 {fault.status} Scripted\r\nContent-Type: application/json\r\nContent-Length: {len(fault.body)}\r\n"
-    return head.encode() + b"Connection: close\r\n\r\n" + fault.body
+def _send(handler: BaseHTTPRequestHandler, fault: Fault) -> None:
+    if fault.status:
+        handler.send_response(fault.status)
+        handler.send_header("Content-Type", "application/json")
+        handler.send_header("Content-Length", str(len(fault.body)))
+        handler.send_header("Connection", "close")
+        handler.end_headers()
+        handler.wfile.write(fault.body)

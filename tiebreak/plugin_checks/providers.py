@@ -79,7 +79,7 @@ def _check_errors(name: str) -> Iterator[Finding]:
 
 async def _failed_call(name: str, fault: Fault) -> tuple[int, Exception | Reply]:
     result: Exception | Reply
-    async with FaultServer(fault) as server:
+    with FaultServer(fault) as server:
         try:
             result = await _call(name, Endpoint(base_url=server.url, api_key=KEY), "any")
         except Exception as error:
