@@ -194,7 +194,7 @@ def test_a_scorer_that_cannot_judge_a_log_says_so_and_changes_nothing(tmp_path, 
     made = imported(tmp_path, inspect_log(tmp_path / "a.eval", capitals()[::-1]))
     before = (made / "comparison_report.json").read_bytes()
     done = run("score", str(made), *(["--scorer", scorer] if scorer else []), cwd=tmp_path)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 2)
     assert words in done.stderr
     assert run("report", str(made), cwd=tmp_path).returncode == 0
     assert (made / "comparison_report.json").read_bytes() == before
@@ -274,6 +274,6 @@ def _others(folder: Path, rows: list[dict[str, Any]]) -> list[Path]:
 def test_what_cannot_be_imported_is_told_in_a_sentence_and_no_run_is_made(tmp_path, make, words):
     good = inspect_log(tmp_path / "good.eval", capitals(), task="another")
     done = run("import", str(good), *map(str, make(tmp_path)), cwd=tmp_path)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert (done.returncode, done.stderr.count("\n")) == (1, 2), done.stderr
     assert words in done.stderr
     assert not (tmp_path / "benchmark").exists()

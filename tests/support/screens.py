@@ -43,10 +43,10 @@ def shown_summary(summary: Summary, folder: Path, width: int) -> str:
 
 def demo(folder: Path) -> Summary:
     """One small model asked in two ways, and chance."""
-    short, pirate = [1.0] * 29 + ["cut_off"] * 21, [1.0] * 18 + ["cut_off"] * 32
-    model = {"label": "smollm2-135m", "provider": "llama_cpp", "local": True, "cost_usd": 0.0}
+    short, pirate = [1.0] * 29 + [0.0] * 19 + ["cut_off"] * 2, [1.0] * 18 + [0.0] * 29 + ["cut_off"] * 3
+    model = {"label": "llama_cpp/smollm2-135m", "provider": "llama_cpp", "local": True, "cost_usd": 0.0}
     chance = Planted(
-        label="random", planted=[0.0] * 50, provider="baseline", local=True, cost_usd=0.0, reference=True, took_s=0.0
+        label="baseline/random", planted=[0.0] * 50, provider="baseline", local=True, cost_usd=0.0, reference=True, took_s=0.0
     )
     people = [
         Planted(**model, prompt="short", planted=short, took_s=22.9),

@@ -50,9 +50,9 @@ def _factor_table(factor: Factor) -> str:
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> str:
     """A table of which the first columns hold words and the others numbers."""
-    lines = [names, ["---"] * words + ["---:"] * (len(names) - words)]
-    lines += [[plain(guarded_cell(cell) if place < words else cell) for place, cell in enumerate(row)] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    body = [[plain(guarded_cell(cell) if place < words else cell) for place, cell in enumerate(row)] for row in rows]
+    heading, *lines = [f"| {' | '.join(line)} |" for line in (map(plain, names), *body)]
+    return "\n".join((heading, "|" + "---|" * words + "---:|" * (len(names) - words), *lines))
 
 
 def plain(text: str) -> str:
