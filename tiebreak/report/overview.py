@@ -103,10 +103,19 @@ def _counted(summary: Summary) -> str:
     return " · ".join([*parts, *([f"asked {repeats} times"] if repeats > 1 else [])])
 
 
+_WORTH = {
+    **dict.fromkeys(("Provider", "Time", "p95", "In flight"), "minor"),
+    **dict.fromkeys(("Right", "Wrong", "No answer", "Failed", "Cost", "Median", "1,000 answers"), "wide"),
+}
+"""Columns that are shown only when all are asked for, and those that a phone has no room for."""
+
+
 def _table(summary: Summary) -> dict[str, Any]:
     parts = [summary.ranked, summary.unfinished, summary.references]
+    columns = (*headings(summary), "Median", "p95", "In flight", "1,000 answers")
     return {
-        "headings": (*headings(summary), "Median", "p95", "In flight", "1,000 answers"),
+        "headings": columns,
+        "worth": [_WORTH.get(column, "") for column in columns],
         "parts": [[_row(model) for model in part] for part in parts if part],
         "tiers": len(summary.tiers) > 1 or any(len(tier) > 1 for tier in summary.tiers),
     }
