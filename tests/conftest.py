@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.command import LOCAL_SERVERS, NOWHERE
 from support.seeds import SEEDS
 from support.server import FakeServer
 
@@ -72,7 +73,8 @@ def _no_keys_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.endswith(("_API_KEY", "_BASE_URL")) or name == "OLLAMA_HOST":
             monkeypatch.delenv(name)
-    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
+    for name in LOCAL_SERVERS:
+        monkeypatch.setenv(name, NOWHERE)
 
 
 @pytest.fixture

@@ -233,9 +233,10 @@ def refused_plugins(only_kind: str = "") -> list[str]:
     return refused
 
 
-def broken_plugins() -> dict[tuple[str, str], str]:
+@cache
+def broken_plugins() -> Mapping[tuple[str, str], str]:
     """Plugins of other packages that cannot be loaded, by kind and name, each with a line that says why."""
-    broken = {}
+    broken: dict[tuple[str, str], str] = {}
     for kind in PLUGINS:
         for name in _joined(kind):
             try:
@@ -271,11 +272,11 @@ def plugin(kind: str, name: str) -> Any:
     """The class or function a name stands for: a registered one, or code by its place."""
     if name in PLUGINS[kind]:
         return _loaded(kind, name, lambda: _imported(PLUGINS[kind][name]))
-    if names_code(name):
-        return _loaded(kind, name, lambda: _own_code(name))
-    if name in _joined(kind):
+    if "/" not in name and name in _joined(kind):
         added = _joined(kind)[name]
         return _loaded(kind, name, added.load, f" of the package {added.package}")
+    if names_code(name):
+        return _loaded(kind, name, lambda: _own_code(name))
     close = did_you_mean(name, names(kind)) or "."
     raise UsageError(f"there is no {kind[:-1]} {name!r}{close} There are {', '.join(names(kind))}")
 

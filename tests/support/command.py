@@ -13,12 +13,15 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 _KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
+NOWHERE = "http://127.0.0.1:9"
+LOCAL_SERVERS = ("OLLAMA_HOST", "VLLM_BASE_URL", "LMSTUDIO_BASE_URL", "LLAMACPP_SERVER_BASE_URL")
+"""Variables of the servers that are looked for on this machine."""
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """An environment without keys, addresses or settings of this machine; nobody's Ollama is reached."""
+    """An environment without keys, addresses or settings of this machine; nobody's model server is reached."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    return {**kept, "OLLAMA_HOST": "http://127.0.0.1:9", "COLUMNS": "120", **more}
+    return {**kept, **dict.fromkeys(LOCAL_SERVERS, NOWHERE), "COLUMNS": "120", **more}
 
 
 def start(*arguments: str, cwd: Path, **environment: str) -> subprocess.Popen[str]:
