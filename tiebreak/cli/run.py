@@ -229,6 +229,7 @@ def _are_ready(plan: Plan, flags: Flags, console: Console) -> bool:
     none_left = all(c.model.label in refused for c in spec.contestants if not c.reference)
     if flags.strict or wrong_name or none_left or (judge is not None and judge.label in refused):
         console.line("Nothing was asked: these models would answer nothing. Leave them out, or say --no-preflight.", style="bold")
+        console.line(f"What can run here, and what is missing: {invoked_as()} doctor")
         return False
     console.line("These models will answer nothing; the others are asked. --strict stops here instead.", style="yellow")
     return True
