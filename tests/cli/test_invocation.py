@@ -121,3 +121,18 @@ def test_without_a_model_one_that_can_run_is_named(tmp_path: Path) -> None:
     assert "no model was named: add --model gpt-4o-mini, which can run here, or another" in done.stderr
     assert done.stderr.rstrip().endswith("list models")
     assert "start Ollama" not in done.stderr
+
+
+def test_a_wrong_flag_ends_with_the_help_of_its_command(tmp_path: Path) -> None:
+    done = run("batch", "--nope", cwd=tmp_path)
+    helps = re.search(r"see: (.*)$", done.stderr)
+    assert helps is not None
+    assert helps[1] == f"{sys.executable} {SCRIPT} batch --help"
+    assert start(helps[1], tmp_path).stdout.startswith("Usage: run_benchmarks.py batch [OPTIONS]")
+
+
+def test_examples_in_help_are_spelled_as_they_are_typed(tmp_path: Path) -> None:
+    (tmp_path / "run_benchmarks.py").write_text(Path(SCRIPT).read_text())
+    shown = start(f"{sys.executable} run_benchmarks.py run --help", tmp_path, UV_RUN_RECURSION_DEPTH="1").stdout
+    assert "    uv run run_benchmarks.py run --model gemini-1.5-flash --dataset truthfulness\n" in shown
+    assert "see uv run run_benchmarks.py list agents" in " ".join(shown.split())

@@ -39,6 +39,7 @@ _TOGETHER = re.compile(r"(?<=\d) (?=%)|(?<=\bp) (?=[=<])|(?<=p [=<]) (?=\d)| (?=
 """Spaces at which no line ends."""
 _FEW_ATTEMPTS = 12
 _LONGEST_REASON = 400
+_LONGEST_ANSWER = 60
 _WORTH = {"Provider": 1, "Time": 2}
 """Columns of the comparison that may be left out, the first one first; most names say the provider."""
 _WORDS = ("Provider", "Score")
@@ -145,7 +146,7 @@ class Console:
         if worst:
             self.line("\nSome it did not get right:", style="bold")
             for item in worst:
-                self.line(f"  {item.sample}: expected {_short(item.expected)!r}, got {_short(item.answer) or item.outcome!r}")
+                self.line(f"{item.sample}{_expected(item)}", indent=2)
 
     def samples(self, word: str, ids: Sequence[str], answers: Mapping[str, SampleAnswer], shown: int) -> None:
         """Some samples of a kind, each with its question and what was expected and answered where that is known."""
@@ -153,7 +154,9 @@ class Console:
             return
         self.line(f"  {word}: {len(ids):,}")
         for sample in ids[:shown]:
-            self.line(shortened(f"{sample}{_asked_and_answered(answers.get(sample))}", self.rich.width - 4), indent=4)
+            answer = answers.get(sample)
+            known = f"{_expected(answer)}: {answer.prompt}" if answer else ""
+            self.line(shortened(f"{sample}{known}", self.rich.width - 4), indent=4)
         if len(ids) > shown:
             self.line(f"and {len(ids) - shown:,} more", indent=4)
 
@@ -218,11 +221,7 @@ def _comparison_table(summary: Summary) -> tuple[list[Column], list[Row]]:
 
 def _wrapped(text: Text, width: int) -> list[Text]:
     """The text in lines that fit; a figure stays with its unit, and a name's parts with the dot between them."""
-    lines = []
-    for line in text.split("\n", allow_blank=True):
-        for part in wrapped(line, width, keep=_TOGETHER):
-            lines.append(part)
-    return lines
+    return [part for line in text.split("\n", allow_blank=True) for part in wrapped(line, width, keep=_TOGETHER)]
 
 
 def _are_numbers(cells: Iterable[str]) -> bool:
@@ -302,11 +301,9 @@ def _speed(model: ContestantSummary) -> list[tuple[str, str]]:
     return [("Answers in", words)]
 
 
-def _asked_and_answered(answer: SampleAnswer | None) -> str:
-    if answer is None:
-        return ""
-    said = repr(_short(answer.answer)) if answer.answer else answer.outcome.replace("_", " ")
-    return f": expected {_short(answer.expected)!r}, got {said}: {_short(answer.prompt, 200)}"
+def _expected(answer: SampleAnswer) -> str:
+    said = repr(shortened(answer.answer, _LONGEST_ANSWER)) if answer.answer else answer.outcome.replace("_", " ")
+    return f": expected {shortened(answer.expected, _LONGEST_ANSWER)!r}, got {said}"
 
 
 def _answer(result: TrialResult | str) -> str:
@@ -325,11 +322,6 @@ def _cost_line(result: TrialResult | str) -> str | None:
     usage = result.output.usage
     tokens = f", {usage.output_tokens} tokens" if usage and usage.output_tokens else ""
     return f"{result.output.timing.model_s:.1f} s{tokens}"
-
-
-def _short(text: str, limit: int = 60) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _escaped(text: Any) -> Any:

@@ -242,8 +242,8 @@ def wrapped(text: Text, width: int, *, keep: re.Pattern[str] = _NOWHERE) -> list
 
 
 def shortened(text: str, width: int) -> str:
-    """The text's first words, as many as fit, and an ellipsis where some are left out."""
-    from rich.cells import cell_len
+    """The text's first words, as many as fit, and an ellipsis where some are left out; one word that is too long is cut."""
+    from rich.cells import cell_len, set_cell_size
 
     line = " ".join(harmless(text).split())
     if cell_len(line) <= width:
@@ -254,7 +254,7 @@ def shortened(text: str, width: int) -> str:
         if cell_len(longer) + 2 > width:
             break
         kept = longer
-    return f"{kept.rstrip(',;:')} …" if kept else "…"
+    return f"{kept.rstrip(',;:')} …" if kept else f"{set_cell_size(line, max(0, width - 1))}…"
 
 
 def _trimmed(line: Text) -> Text:

@@ -38,7 +38,8 @@ class SpelledCommand(click.Command):
 
     def get_help(self, ctx: click.Context) -> str:
         """The help, its examples to be copied."""
-        return re.sub(r"^(\s+)tiebreak (?=\w)", rf"\1{ctx.find_root().info_name} ", super().get_help(ctx), flags=re.MULTILINE)
+        program = f"{ctx.find_root().info_name} "
+        return re.sub(r"(?:(?<=\n    )|(?<=see ))tiebreak (?=\w)", lambda _: program, super().get_help(ctx))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The other commands, for who started a script that stands for this one."""

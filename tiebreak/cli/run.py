@@ -205,6 +205,7 @@ def _are_ready(plan: Plan, flags: Flags, console: Console) -> bool:
         console.line(f"✗ {sentence}", style="red")
     if tried.stops:
         console.line("Nothing was asked: these models would answer nothing. Leave them out, or say --no-preflight.", style="bold")
+        console.line(f"What can run here, and what is missing: {invoked_as()} doctor")
     elif tried.refused:
         console.line("These models will answer nothing; the others are asked. --strict stops here instead.", style="yellow")
     return not tried.stops
