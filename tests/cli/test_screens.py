@@ -10,6 +10,7 @@ import pytest
 from rich.cells import cell_len
 from support.screens import STORIES, UNDER_WAY, WAITS, WIDTHS, shown_progress, shown_summary
 
+from tiebreak.core.events import ContestantStarted, ContestantWaiting
 from tiebreak.report.summary import Summary
 from tiebreak.report.table import cells
 from tiebreak.report.work_words import work_cells
@@ -84,3 +85,11 @@ def test_a_coding_task_has_a_bar() -> None:
     shown = shown_progress(UNDER_WAY["progress_tasks"](), at=100.0, width=80)
     assert "━━━━········" in shown
     assert "2/6" in shown
+
+
+def test_a_servers_words_are_not_mark_up() -> None:
+    """Square brackets in a reason are shown as they are, and end no view."""
+    started = ContestantStarted(contestant="a [b]", position=1, contestants=1, trials=10)
+    waiting = ContestantWaiting(contestant="a [b]", reason="[/red] [bold]busy[/bold]", seconds=9.0)
+    shown = shown_progress([(0.0, started), (1.0, waiting)], at=2.0, width=80)
+    assert "a [b] waits: [/red] [bold]busy[/bold]" in shown

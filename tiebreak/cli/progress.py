@@ -155,7 +155,7 @@ class Counts:
 
     def waiting(self, now: float) -> list[str]:
         """Why contestants wait, a line for each; of many, how many more there are."""
-        waits = [(label, c) for label, c in self.by_label.items() if now < c.waiting_until and not c.ended]
+        waits = [(label, c) for label, c in list(self.by_label.items()) if now < c.waiting_until and not c.ended]
         lines = [f"{label} waits: {count.waiting}" for label, count in waits[:_WAITING_SHOWN]]
         return lines + ([f"and {len(waits) - _WAITING_SHOWN} more wait"] if len(waits) > _WAITING_SHOWN else [])
 
@@ -208,16 +208,17 @@ class Live(View):
 
     def _screen(self) -> Group:
         from rich.console import Group
+        from rich.text import Text
 
         counts, now, width = self._counts, self._counts.clock(), self._console.width
         columns, row = (_TASK_COLUMNS, _task_cells) if counts.has_tasks else (_COLUMNS, _cells)
-        rows = [
-            Row(cells=row(label, count, now), short_name=label.rpartition("/")[2]) for label, count in counts.by_label.items()
-        ]
+        # Redrawn in a thread of its own: contestants may begin meanwhile.
+        under_way = list(counts.by_label.items())
+        rows = [Row(cells=row(label, count, now), short_name=label.rpartition("/")[2]) for label, count in under_way]
         filled = [place for place in range(len(columns)) if place < 3 or any(str(r.cells[place]) for r in rows)]
         shown = [replace(row, cells=[row.cells[place] for place in filled]) for row in rows]
         lines = lay_out([columns[place] for place in filled], shown, width) if rows else []
-        return Group(*lines, *(shortened(waiting, width) for waiting in counts.waiting(now)), *self._in_all(now))
+        return Group(*lines, *(Text(shortened(line, width)) for line in counts.waiting(now)), *self._in_all(now))
 
     def _in_all(self, now: float) -> list[Text]:
         from rich.text import Text
