@@ -755,6 +755,18 @@ def test_cancelling_a_run_in_the_background_sends_nothing_more(yes_server: FakeS
     check_stopped(yes_server, Path("r"), at_cancel)
 
 
+def test_stopping_is_no_look_at_the_result(yes_server: FakeServer) -> None:
+    """Nobody has seen who was ahead: the verdict of the run that goes on need not allow for it."""
+    options = {**OPTIONS, "models": ["openai/a", "openai/b"]}
+    run = tiebreak.start(**options, parallel=True)
+    until(lambda: len({trial.contestant for trial in run.trials()}) == 2)
+    run.cancel()
+    run.wait(PATIENCE_S)
+    assert not run.complete
+
+    assert tiebreak.resume("r").summary.looks == 0
+
+
 def test_a_trial_that_needs_more_calls_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that was on its way when the run was stopped comes, and no judge is asked about it any more."""
     with FakeServer(lambda prompt: "yes", latency_s=3.0) as server:

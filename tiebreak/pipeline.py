@@ -99,7 +99,8 @@ async def run_plan(
         store.complete()
         if spec.pace.timed_samples and not store.timed():
             await _keep_timings(plan, store, stop)
-        seen = look_into(spec.results_dir)
+        # Whoever had it stopped in silence is shown nothing.
+        seen = not (stop is not None and stop.silent) and look_into(spec.results_dir)
         # Written by ourselves a moment ago: it need not be looked through for damage.
         with StoreReader(spec.results_dir, check=False) as reader:
             summary = summarise(reader, seen=seen)
