@@ -225,11 +225,7 @@ def write_timings(folder: Path, contestants: Sequence[Planted], trials: Trials) 
     ]
     if rows:
         with contextlib.closing(sqlite3.connect(folder / DATABASE)) as connection, connection:
-<<<<<<< HEAD
-            connection.executemany("INSERT INTO timings VALUES (?, ?, ?, NULL, NULL)", rows)
-=======
             connection.executemany("INSERT INTO timings (contestant, asked, model_s) VALUES (?, ?, ?)", rows)
->>>>>>> screen
 
 
 def summary_of(folder: Path) -> Summary:
