@@ -362,3 +362,26 @@ def test_own_file_is_checked(folder):
     wrong = tiebreak(ROOT, folder, "check-plugin", "scorer", "./own.py:always")
     assert wrong.returncode == 1
     assert "which is no score" in wrong.stdout
+
+
+def test_a_dataset_of_yours_that_uses_an_id_twice_is_refused_before_anything_is_asked(tmp_path):
+    """Else all would be asked, and then nothing could be stored."""
+    (tmp_path / "twins.py").write_text(
+        """
+from tiebreak.core.message import user
+from tiebreak.core.sample import Sample
+
+class Twins:
+    name, digest, scorers, about, shuffle, categories = "twins", "x", ("match",), "", (1, 1), (0, 0)
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, position):
+        return Sample(id="same", messages=(user(f"Question {position}?"),), targets=("a",), scorers=("match",))
+"""
+    )
+    done = tiebreak(ROOT, tmp_path, "run", "--model", "baseline/random", "--dataset", "./twins.py:Twins")
+    assert done.returncode == 1
+    assert "uses the id 'same' twice" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -458,7 +458,18 @@ def load_dataset(name: str, source: Source | None = None) -> Dataset:
     """A registered dataset by name or `name:variant`, one of the hub (`hf:owner/name`), or a file or folder by path."""
     dataset = _load_dataset(name, source or Source())
     _declared(type(dataset), Dataset)
+    if not type(dataset).__module__.startswith("tiebreak."):
+        _refuse_repeated_ids(name, dataset)
     return dataset
+
+
+def _refuse_repeated_ids(name: str, dataset: Dataset) -> None:
+    """Two samples of one id cannot be told apart in a result. The built-in datasets see to it themselves."""
+    seen: set[str] = set()
+    for position in range(len(dataset)):
+        if (identity := dataset[position].id) in seen:
+            raise DatasetError(f"the dataset {name!r} uses the id {identity!r} twice; every id must be its own")
+        seen.add(identity)
 
 
 def _load_dataset(name: str, source: Source) -> Dataset:
