@@ -135,3 +135,32 @@ def test_words_of_the_question_tell_nothing():
     assert value("Which metro station is near?", "Park metro station", "The Park station") == 1
     assert value("Sort: pear fig apple", "apple fig pear", "1. apple\n2. fig\n3. pear") == 1
     assert value("Sort: pear fig apple", "apple fig pear", "fig apple pear") == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("Possible answers: Paris, London, Rome, Berlin.", False),
+        ("Paris\nLondon\nRome\nBerlin\nMadrid", False),
+        ("- Paris\n- London\n- Rome\n- Berlin", False),
+        ("Paris, London, Rome, Berlin, Madrid, Vienna, Prague", False),
+        ("My best guesses: Paris, Lyon", False),
+        ("Paris, Île-de-France, France", True),
+        ("Paris", True),
+        ("The capital is Paris, a city of museums, bridges, cafés, parks, markets and light.", True),
+    ],
+)
+async def test_one_of_many_candidates_is_no_answer(answer, right):
+    """Whoever names every city would always be right."""
+    sample = Sample(id="1", messages=(user("What is the capital of France?"),), targets=("Paris",), scorers=("match",))
+    assert (await make_scorer("match").score(sample, Output(text=answer), None)).value == float(right)
+
+
+async def test_a_list_of_accepted_answers_is_right():
+    """So is a target that is a list itself."""
+    gases = ("helium", "neon", "argon", "krypton", "xenon", "radon")
+    sample = Sample(id="1", messages=(user("Name a noble gas."),), targets=gases, scorers=("match",))
+    assert (await make_scorer("match").score(sample, Output(text=", ".join(gases)), None)).value == 1.0
+    colours = "red, orange, yellow, green, blue, indigo, violet"
+    sample = Sample(id="1", messages=(user("Name the colours of the rainbow."),), targets=(colours,), scorers=("match",))
+    assert (await make_scorer("match").score(sample, Output(text=colours), None)).value == 1.0

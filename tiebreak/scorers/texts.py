@@ -13,9 +13,10 @@ from tiebreak.core.text import answer_text, clauses, words
 from tiebreak.core.text import says as says_phrase
 from tiebreak.core.trial import Outcome, Output, Score
 from tiebreak.scorers.answers import SHOWN, before_run_on, corrected, readable, shown, statement
+from tiebreak.scorers.listing import candidates
 from tiebreak.scorers.patterns import compiled
 from tiebreak.scorers.second import said_by_letters
-from tiebreak.scorers.wording import accepted_of, says
+from tiebreak.scorers.wording import Accepted, accepted_of, says
 
 _ARTICLES = frozenset({"a", "an", "the"})
 
@@ -36,8 +37,16 @@ class Match:
         question = sample.messages[-1].text if sample.messages else ""
         accepted = accepted_of(question, sample.targets)
         right = says(said, accepted) or (accepted.are_signs and says(text, accepted))
+        right = right and not _merely_listed(said, accepted)
         answer = said.strip()[:SHOWN] if right else shown(said)
         return Score.of(right, answer=answer, because=because, second=said_by_letters(text, sample.targets))
+
+
+def _merely_listed(said: str, accepted: Accepted) -> bool:
+    """Whether the accepted answer is one of many candidates, most of which are wrong; a target may itself be a list."""
+    items = candidates(said)
+    longest = max((len(candidates(alias.text)) or 1 for alias in accepted.aliases), default=1)
+    return len(items) > longest and 2 * sum(says(item, accepted) for item in items) <= len(items)
 
 
 def stated_answer(text: str) -> str:
