@@ -385,3 +385,26 @@ class Twins:
     assert done.returncode == 1
     assert "uses the id 'same' twice" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [("return 1 / position", "sample 0 of the dataset 'broken' cannot be read: ZeroDivisionError"), ("return {}", "is a dict")],
+)
+def test_a_dataset_of_yours_with_a_sample_that_is_none_is_refused_before_anything_is_asked(tmp_path, code, told):
+    (tmp_path / "broken.py").write_text(
+        f"""
+class Broken:
+    name, digest, scorers, about, shuffle, categories = "broken", "x", ("match",), "", (1, 1), (0, 0)
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, position):
+        {code}
+"""
+    )
+    done = tiebreak(ROOT, tmp_path, "run", "--model", "baseline/random", "--dataset", "./broken.py:Broken")
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr

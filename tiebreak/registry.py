@@ -40,6 +40,7 @@ from tiebreak.core.errors import (
 from tiebreak.core.model import ModelRef, house_of
 from tiebreak.core.protocols import Agent, Dataset, Provider, Scorer
 from tiebreak.core.run import IN_MEMORY, Source
+from tiebreak.core.sample import Sample
 
 PLUGINS: Mapping[str, Mapping[str, str]] = {
     "providers": {
@@ -458,18 +459,30 @@ def load_dataset(name: str, source: Source | None = None) -> Dataset:
     """A registered dataset by name or `name:variant`, one of the hub (`hf:owner/name`), or a file or folder by path."""
     dataset = _load_dataset(name, source or Source())
     _declared(type(dataset), Dataset)
-    if not type(dataset).__module__.startswith("tiebreak."):
-        _refuse_repeated_ids(name, dataset)
     return dataset
 
 
-def _refuse_repeated_ids(name: str, dataset: Dataset) -> None:
-    """Two samples of one id cannot be told apart in a result. The built-in datasets see to it themselves."""
+def sound(dataset: Dataset) -> Dataset:
+    """A dataset of the user's own, read once through before anything is asked. The built-in ones see to this themselves."""
+    if type(dataset).__module__.startswith("tiebreak."):
+        return dataset
     seen: set[str] = set()
     for position in range(len(dataset)):
-        if (identity := dataset[position].id) in seen:
-            raise DatasetError(f"the dataset {name!r} uses the id {identity!r} twice; every id must be its own")
+        if (identity := _sample_of(dataset, position).id) in seen:
+            raise DatasetError(f"the dataset {dataset.name!r} uses the id {identity!r} twice; every id must be its own")
         seen.add(identity)
+    return dataset
+
+
+def _sample_of(dataset: Dataset, position: int) -> Sample:
+    where = f"sample {position} of the dataset {dataset.name!r}"
+    try:
+        sample = dataset[position]
+    except Exception as error:
+        raise DatasetError(f"{where} cannot be read: {type(error).__name__}: {error}") from error
+    if not isinstance(sample, Sample):
+        raise DatasetError(f"{where} is a {type(sample).__name__}; it should be a tiebreak Sample")
+    return sample
 
 
 def _load_dataset(name: str, source: Source) -> Dataset:

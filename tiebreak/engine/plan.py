@@ -22,7 +22,7 @@ from tiebreak.core.trial import Trial, make_trial, trial_id
 from tiebreak.engine.budget import refuse_unpriced
 from tiebreak.engine.fitness import refuse_unfit
 from tiebreak.engine.prompting import check_prompting, present
-from tiebreak.registry import did_you_mean, load_dataset, make_agent, make_scorer
+from tiebreak.registry import did_you_mean, load_dataset, make_agent, make_scorer, sound
 
 BUILTIN = AgentRef(name="builtin")
 _LOOKED_AT = 20
@@ -100,7 +100,7 @@ def make_plan(spec: RunSpec, *, dataset: Dataset | None = None) -> Plan:
     if spec.pace.max_cost_usd is not None:
         refuse_unpriced(spec.models)
     protocol = spec.protocol
-    dataset = dataset or load_dataset(protocol.dataset, protocol.source)
+    dataset = sound(dataset or load_dataset(protocol.dataset, protocol.source))
     spec = _put_to_work(spec, dataset)
     for contestant in spec.contestants:
         check_prompting(contestant.prompting)
