@@ -26,8 +26,8 @@ MAY_IMPORT = _table()
 SHARED_BY_LEAVES = {
     "agents": {"installed", "direct"},
     "providers": {"http", "openai", "transport"},
-    "scorers": {"answers", "denial", "listing", "numbers", "patterns", "second", "wording", "words"},
-    "datasets": {"profile", "indexed", "tasks", "records", "files", "hub", "task_folders", "task_markdown"},
+    "scorers": {"answers", "schema", "denial", "listing", "numbers", "patterns", "second", "wording", "words"},
+    "datasets": {"promptfoo", "profile", "indexed", "tasks", "records", "files", "hub", "task_folders", "task_markdown"},
 }
 """Within a room of plugins, what the others build on; openai is the dialect of every compatible server."""
 SOURCES = sorted(p for p in HOME.rglob("*.py") if not {"results", "tasks"} & set(p.relative_to(HOME).parts))

@@ -94,6 +94,8 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "rouge": "tiebreak.scorers.overlap:Rouge",
         "truthful": "tiebreak.scorers.overlap:Truthful",
         "json_schema": "tiebreak.scorers.schema:JsonSchema",
+        "assert": "tiebreak.scorers.assertions:Assertions",
+        "assert-judged": "tiebreak.scorers.assertions:JudgedAssertions",
         "ifeval": "tiebreak.scorers.ifeval:IfEval",
         "gsm8k": "tiebreak.scorers.reference:Gsm8k",
         "bbh": "tiebreak.scorers.reference:Bbh",
@@ -361,7 +363,7 @@ def _file_module(path: Path) -> ModuleType:
 # --- what is made of plugins -----------------------------------------------------------------------
 
 
-def _declared(found: type, protocol: type, methods: tuple[str, ...] = ()) -> type:
+def _declared(found: type, protocol: type, methods: tuple[str, ...] = ()) -> Any:
     """A plugin's class with the protocol's defaults for what it does not say: nobody else need ask whether it does."""
     for name in (*protocol.__annotations__, *methods):
         if name in vars(protocol) and not hasattr(found, name):
@@ -449,10 +451,16 @@ def make_scorer(name: str) -> Scorer:
             return cast(Scorer, _loaded("scorers", name, _declared(found, Scorer)))
         function = plugin("scorers", "tiebreak.scorers.function:Function")
         return cast(Scorer, _declared(function, Scorer)(found))
-    found = plugin("scorers", family)
+    found = _declared(plugin("scorers", family), Scorer)
     if not inspect.signature(found).parameters:
         raise UsageError(f"the scorer {family!r} takes nothing behind a colon ({name!r})")
-    return cast(Scorer, _declared(found, Scorer)(option))
+    return cast(Scorer, found(_code_file(name, option) if found.takes_code and option.endswith(".py") else option))
+
+
+def _code_file(name: str, option: str) -> ModuleType:
+    """A file of functions that a scorer may call."""
+    with _working_folder_on_path():
+        return cast(ModuleType, _loaded("scorers", name, lambda: _file_module(Path(option).expanduser().resolve())))
 
 
 def load_dataset(name: str, source: Source | None = None) -> Dataset:
@@ -530,7 +538,16 @@ def _named_by_data(dataset: Dataset) -> Dataset:
                 f"{dataset.name}: a row names the scorer {name!r}, which is not a registered one"
                 f"{did_you_mean(name, names('scorers'))}; to use code of your own, name it with --scorer"
             )
+        if _is_file(name.partition(":")[2]):
+            raise DatasetError(f"{dataset.name}: a row's scorer names a file ({name!r}); only you may do that, with --scorer")
     return dataset
+
+
+def _is_file(option: str) -> bool:
+    try:
+        return option.endswith(".py") or Path(option).expanduser().is_file()
+    except (OSError, ValueError, RuntimeError):
+        return False
 
 
 def _made(factory: Any, name: str, variant: str, source: Source) -> Dataset:

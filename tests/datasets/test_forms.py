@@ -101,10 +101,10 @@ def test_an_id_used_in_two_files_is_named_with_both_places(tmp_path):
             "match",
         ),
         # promptfoo, as JSON and as a row of CSV
-        ({"vars": {"question": "Capital?"}, "__expected": "contains: Paris"}, "Capital?", ("Paris",), (), "includes"),
-        ({"topic": "bees", "__expected": "regex:^B"}, "bees", ("^B",), (), "regex"),
-        ({"topic": "bees", "__expected": "Buzz"}, "bees", ("Buzz",), (), "exact"),
-        ({"topic": "bees", "__expected": "is-json"}, "bees", (), (), "json_schema"),
+        ({"vars": {"question": "Capital?"}, "__expected": "contains: Paris"}, "Capital?", (), (), "assert"),
+        ({"topic": "bees", "__expected": "regex:^B"}, "bees", (), (), "assert"),
+        ({"topic": "bees", "__expected": "Buzz"}, "bees", (), (), "assert"),
+        ({"topic": "bees", "__expected": "is-json"}, "bees", (), (), "assert"),
         # EvalScope
         ({"query": "Who?", "response": "Me"}, "Who?", ("Me",), (), "match"),
         ({"question": "Pick", "A": "x", "B": "y", "answer": "B"}, "Pick", ("y",), ("x", "y"), "choice"),
@@ -132,7 +132,7 @@ def test_rows_of_the_usual_forms_are_understood(row, prompt, targets, choices, s
         ({"input": [{"role": "robot", "content": "x"}], "ideal": "y"}, "must list messages of role"),
         ({"input": [], "ideal": "y"}, "not empty"),
         ({"topic": "bees", "__expected": "similar(0.8):x"}, None),
-        ({"topic": "bees", "__expected": "llm-rubric: nice"}, "known are equals:"),
+        ({"topic": "bees", "__expected": "javascript: output.length"}, "known are assert-set, "),
         ({"a": "1", "b": "2", "__expected": "x"}, "field 'input' is missing; the row has 'a', 'b'"),
     ],
 )

@@ -22,6 +22,7 @@ def judge():
             choices=choices,
             keywords=Keywords(**keywords) if keywords else None,
             scorers=(name,),
+            metadata={"assert": [{"type": "contains", "value": "Paris"}, {"type": "not-regex", "value": "[0-9]{3}-x"}]},
         )
         output = Output(text=text, outcome=outcome, thinking=thinking)
         return asyncio.run(make_scorer(name).score(sample, output, None))

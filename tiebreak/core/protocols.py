@@ -208,6 +208,8 @@ class Scorer(Protocol):
     """It reads what the agent `likelihood` brings back, and nothing else."""
     needs_judge: ClassVar[bool] = False
     """It asks the model that judges."""
+    takes_code: ClassVar[bool] = False
+    """Behind its colon may stand a Python file, which it is given as a module; never in data."""
     needs_workspace: ClassVar[bool] = False
     """It judges a coding task by its workspace, gets a TaskContext, and cannot judge again once that is gone."""
 

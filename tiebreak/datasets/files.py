@@ -11,10 +11,12 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
+from tiebreak.core.assertions import filled, in_short, scorer_of
 from tiebreak.core.errors import DatasetError
 from tiebreak.core.message import Message, TextPart, user
 from tiebreak.core.run import Source
 from tiebreak.core.sample import Keywords, Sample
+from tiebreak.datasets import promptfoo
 from tiebreak.datasets.indexed import IndexedFile, Row, ToSample
 from tiebreak.datasets.records import PACKED, SUFFIXES, is_records
 
@@ -27,20 +29,20 @@ _SPLITS = ("test", "validation", "dev", "train")
 _OURS = ("id", "input", "target", "choices", "category", "group", "scorer", "system")
 _KEPT = frozenset(("schema", "rubric", "human"))
 """What scorers and reports may want to know of a row."""
-_CHECKED_OTHERWISE = frozenset(("evaluation_method", "expected_keywords", "__expected"))
+_CHECKED_OTHERWISE = frozenset(("evaluation_method", "expected_keywords", "assert", "__expected", "__expected1"))
 """Fields of rows that have no plain target; few have any, and one look tells."""
 _READ = frozenset(
     {
         *(*_INPUTS, *_TARGETS, *_OURS, *_KEPT, *_CHECKED_OTHERWISE),
-        *("rejected_keywords", "keywords_required", "options", "subject", "vars"),
+        *("rejected_keywords", "keywords_required", "options", "subject", "vars", "threshold", "__threshold"),
+        *(f"__expected{i}" for i in range(1, 10)),
         *(*ascii_uppercase, *(f"choice{i}" for i in range(10)), *(f"choice_{i}" for i in range(10))),
     }
 )
 """Columns that something is made of, by their names in our files."""
 _FOLDED = {name.casefold(): name for name in sorted(_READ) if len(name) > 1}
 _ROLES = ("system", "user", "assistant")
-_ASSERTION = re.compile(r"\s*(equals|contains|icontains|regex|is-json)\s*:?\s*(.*)", re.DOTALL)
-_ASSERTED = {"equals": "exact", "contains": "includes", "icontains": "includes", "regex": "regex", "is-json": "json_schema"}
+_IN_CELLS = re.compile(r"__expected\d*")
 
 
 def load(name: str, *, known: Callable[[], Sequence[str]], source: Source | None = None) -> IndexedFile:
@@ -51,6 +53,8 @@ def load(name: str, *, known: Callable[[], Sequence[str]], source: Source | None
     if path.is_dir():
         return IndexedFile(files_in(path), reading, name=name, about="your folder", is_read=is_read, encoding=source.encoding)
     if path.is_file():
+        if path.suffix.lower() in promptfoo.SUFFIXES:
+            return promptfoo.load(path, name)
         if not is_records(path):
             raise DatasetError(f"{name}: a dataset file ends in {', '.join(SUFFIXES)}, also with {' or '.join(PACKED)} behind")
         return IndexedFile(path, reading, name=name, about="your file", is_read=is_read, encoding=source.encoding)
@@ -142,12 +146,14 @@ class _Missing(ValueError):
 def _sample(row: Row, number: int) -> Sample:
     messages = _messages(row)
     choices = _choices(row)
-    keywords, asserted = (None, None) if _CHECKED_OTHERWISE.isdisjoint(row) else (_keywords(row), _promptfoo_assertion(row))
-    if asserted is not None:
-        targets, scorer = asserted
+    keywords, asserted = (None, {}) if _CHECKED_OTHERWISE.isdisjoint(row) else (_keywords(row), _asserted(row))
+    targets: tuple[str, ...] = ()
+    if asserted:
+        scorer = str(row.get("scorer") or scorer_of(asserted["assert"]))
     else:
         targets = _targets(row, choices) if keywords is None or any(t in row for t in _TARGETS) else keywords.accept
         scorer = _scorer(row, targets, choices, keywords)
+    kept = {} if _KEPT.isdisjoint(row) else {name: row[name] for name in sorted(_KEPT) if name in row}
     return Sample(
         id=str(row.get("id", number)),
         messages=messages,
@@ -157,19 +163,19 @@ def _sample(row: Row, number: int) -> Sample:
         category=str(row.get("category", row.get("subject", ""))),
         group=str(row.get("group", "")),
         scorers=(scorer,),
-        metadata={} if _KEPT.isdisjoint(row) else {name: row[name] for name in sorted(_KEPT) if name in row},
+        metadata=kept | asserted if asserted else kept,
     )
 
 
 def _flattened(row: Row) -> Row:
     """The variables of a promptfoo test beside its other fields; one variable alone is the input."""
     inside = row.get("vars")
-    if inside is None and "__expected" not in row:
+    if inside is None and _CHECKED_OTHERWISE.isdisjoint(row):
         return row
     if isinstance(inside, dict):
         row = {**inside, **{name: value for name, value in row.items() if name != "vars"}}
-    if "__expected" in row and not any(name in row for name in _INPUTS):
-        variables = [name for name in row if not name.startswith("__") and name not in _OURS]
+    if not any(name in row for name in _INPUTS):
+        variables = [name for name in row if not name.startswith("__") and name not in (*_OURS, "assert", "threshold")]
         if len(variables) == 1:
             return {**row, "input": row[variables[0]]}
     return row
@@ -275,18 +281,24 @@ def _listed(text: str) -> Any:
     return [part.strip() for part in text.split("|")]
 
 
-def _promptfoo_assertion(row: Row) -> tuple[tuple[str, ...], str] | None:
-    """What a promptfoo row expects, and the scorer that checks it."""
-    value = row.get("__expected")
-    if value is None:
-        return None
-    value = str(value)
-    found = _ASSERTION.fullmatch(value)
-    if found is None:
-        if re.match(r"[a-z][a-z-]*:(?!//)", value):
-            raise ValueError(f"field '__expected' is {value!r}; known are {', '.join(f'{name}:' for name in _ASSERTED)}")
-        return (value,), "exact"
-    return ((found[2],) if found[2] else ()), _ASSERTED[found[1]]
+def _asserted(row: Row) -> dict[str, Any]:
+    """What a row asserts of its answer, by a list or in cells of their own, and how much of it must hold."""
+    cells = [str(value) for name, value in row.items() if _IN_CELLS.fullmatch(name)]
+    given = row.get("assert")
+    if isinstance(given, str):
+        given = _listed(given) if given.lstrip().startswith("[") else [in_short(given)]
+    if given is None and not cells:
+        return {}
+    listed = [*(given if isinstance(given, list) else [given] * (given is not None)), *map(in_short, cells)]
+    asserted = [filled(one, row) for one in listed]
+    threshold = row.get("threshold", row.get("__threshold"))
+    return {"assert": asserted} if threshold is None else {"assert": asserted, "threshold": _share(threshold)}
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or not _is_number(str(value)):
+        raise ValueError(f"field 'threshold' must be a number, not {value!r}")
+    return float(value)
 
 
 def _keywords(row: Row) -> Keywords | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ class IndexedFile:
         has_shots: bool = False,
         encoding: str = "",
         is_read: Callable[[str], bool] | None = None,
+        opened: Callable[[Path], Records] | None = None,
     ) -> None:
         self.name = name
         self.about = about
@@ -50,7 +52,8 @@ class IndexedFile:
         self.has_shots = has_shots
         self._to_sample = to_sample
         paths = [path] if isinstance(path, Path) else path
-        self._files: list[Records] = [open_records(p, below=below, encoding=encoding) for p in paths]
+        opened = opened or partial(open_records, below=below, encoding=encoding)
+        self._files: list[Records] = [opened(p) for p in paths]
         self._first = array("Q")
         """Position of each file's first record."""
         self._places = array("Q")

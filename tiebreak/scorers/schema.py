@@ -36,8 +36,8 @@ class JsonSchema:
         if not found:
             return Score.of(False, answer=shown(output.text), because="no JSON")
         schema = self._schema if self._schema is not None else sample.metadata.get("schema", {})
-        fault = _fault(data, schema)
-        return Score.of(not fault, answer=json.dumps(data)[:200], because=fault or "follows the schema")
+        wrong = fault(data, schema)
+        return Score.of(not wrong, answer=json.dumps(data)[:200], because=wrong or "follows the schema")
 
 
 def _json_in(text: str) -> tuple[bool, Any]:
@@ -49,7 +49,7 @@ def _json_in(text: str) -> tuple[bool, Any]:
     return False, None
 
 
-def _fault(data: Any, schema: Any) -> str:
+def fault(data: Any, schema: Any) -> str:
     """Where the data does not follow the schema, or nothing."""
     library = optional("jsonschema", extra="scorers", needed_by="json_schema")
     try:
