@@ -96,6 +96,17 @@ def test_references_are_in_no_test_no_tier_and_no_front(tmp_path: Path) -> None:
     assert [c.kind for c in claims(summary)][-1] == "not_above_reference"
 
 
+def test_two_of_four_against_none_of_four_is_not_called_above(tmp_path: Path) -> None:
+    """The baseline was measured on the same few samples: its score is as uncertain."""
+    for count, kind in ((4, "not_above_reference"), (40, "above_reference")):
+        contestants = [
+            Planted(label="a", planted=[1.0, 0.0] * (count // 2)),
+            Planted(label="baseline", planted=[0.0] * count, reference=True),
+        ]
+        summary = summary_of(write_run(tmp_path / str(count), contestants, count))
+        assert [c.kind for c in claims(summary)][-1] == kind
+
+
 def test_tiers_and_possible_ranks(tmp_path: Path) -> None:
     """Two at the top that differ by luck, one clearly behind, and one clearly last."""
     rng = np.random.default_rng(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -280,8 +281,14 @@ def _against_reference(summary: Summary) -> list[Claim]:
     if not floors or not ranked:
         return []
     floor, best = floors[0], ranked[0]
-    kind = "above_reference" if best.low > (floor.score or 0.0) else "not_above_reference"
+    kind = "above_reference" if _is_above(best, floor) else "not_above_reference"
     return [Claim(kind, {**_score_facts(best), "reference": floor.label, "reference_score": floor.score})]
+
+
+def _is_above(best: ContestantSummary, floor: ContestantSummary) -> bool:
+    """Whether the interval of their difference, made of both their intervals, lies above zero: the floor is measured too."""
+    assert best.score is not None and floor.score is not None
+    return best.score - floor.score > math.hypot(best.score - best.low, floor.high - floor.score)
 
 
 # --- how it is told ---------------------------------------------------------------------------------
