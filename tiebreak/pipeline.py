@@ -90,8 +90,9 @@ async def run_plan(
             await _told(watch, event)
         return done
     with Store.open(spec.results_dir, describe(plan, clock or SystemClock()), without=indexes_to_put_off(plan)) as store:
+        plan = plan.share()
         todo, spent = assignments(plan, store), spent_before(plan, store)
-        happening = execute(todo, spec, kinds=kinds, stop=stop, clock=clock, already_spent=spent, attendant=attendant)
+        happening = execute(todo, plan.spec, kinds=kinds, stop=stop, clock=clock, already_spent=spent, attendant=attendant)
         events = store.committed(happening)
         async with contextlib.aclosing(events):  # type: ignore[type-var]
             async for event in events:
@@ -194,6 +195,8 @@ def describe(plan: Plan, clock: Clock) -> RunInfo:
         pace=spec.pace,
         planned=plan.trials_per_contestant,
         planned_tasks=plan.tasks * spec.protocol.repeats,
+        shard=spec.shard,
+        whole=(plan.whole[0] * spec.protocol.repeats, plan.whole[1] * spec.protocol.repeats),
         made_with=f"tiebreak {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}",
     )
 

@@ -116,7 +116,7 @@ async def test_a_run_killed_in_the_middle_of_a_write_is_read_and_goes_on(run, mo
     assert (asked(events), summary.contestants[0].right) == (["two"], 3)
 
 
-@pytest.mark.parametrize("step", ["owned", "_create", "migrate", "_record", "replace", "_connect", "put_off"])
+@pytest.mark.parametrize("step", ["owned", "create", "migrate", "_record", "replace", "connected", "put_off"])
 async def test_a_run_killed_while_it_begins_can_begin_again(run, step, monkeypatch):
     """There is a whole run or none: never one that is both there and not."""
 

@@ -215,6 +215,20 @@ def importing(paths: tuple[Path, ...], output: Path | None) -> int:
     return import_logs(paths, output)
 
 
+@tiebreak.command(short_help="Make one run of its shards, or of runs that asked the same.")
+@click.argument("into", metavar="OUT", type=click.Path(path_type=Path))
+@click.argument("parts", nargs=-1, required=True, metavar="PART...")
+def merge(into: Path, parts: tuple[str, ...]) -> int:
+    """Make one run, in the new folder OUT, of shards (`run --shard I/N`), or of whole runs with other contestants.
+
+    What a missing shard leaves out is named, and `run --resume OUT` asks it.
+    Exit codes: 0 all is there, 1 the parts do not belong together, 2 something is missing.
+    """
+    from tiebreak.cli.merge import merge_runs
+
+    return merge_runs(into, parts)
+
+
 @tiebreak.command(short_help="Look a dataset over before it is asked.")
 @click.argument("dataset")
 @click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="A local copy of a registered dataset.")

@@ -318,6 +318,8 @@ def run_watched(plan: Plan, view: View, console: Console, *, attendant: Attendan
 
 def _report(folder: Path, summary: Summary, flags: Flags, console: Console, ending: Ending) -> int:
     """Write the files, show the result, and say how to go on where something is left to do."""
+    if summary.info.shard is not None:
+        return _report_shard(folder, summary, flags, console, ending)
     named = flags.output if flags.output and flags.output.suffix.lower() == ".csv" else None
     csv_path = None if flags.no_csv else named or folder / TRIALS_CSV
     kept = up_to_date(folder, csv_path, summary)
@@ -342,6 +344,27 @@ def _report(folder: Path, summary: Summary, flags: Flags, console: Console, endi
     if kept:
         console.line(f"Nothing was left to ask; the reports in {folder} are up to date.", style="dim")
     if any(not contestant.finished or contestant.failed for contestant in summary.contestants):
+        line = f"{invoked_as()} {flags.door} --resume {shlex.quote(str(folder))}"
+        console.line(f"Not everything was answered. Go on with: {line}", style="yellow")
+    return code
+
+
+def _report_shard(folder: Path, summary: Summary, flags: Flags, console: Console, ending: Ending) -> int:
+    """Of a shard nothing is shown but whether all of it was asked: who saw more would have looked early at the whole."""
+    code = (0 if is_complete(summary) else ending.interrupted) or exit_code(summary, allow_failures=flags.allow_failures)
+    if flags.as_json:
+        ended = {"event": f"{flags.door}_finished", "exit_code": code, flags.door: str(folder)}
+        JsonLines().say({**ended, **summary_data(summary)})
+        return code
+    info = summary.info
+    assert info.shard is not None
+    asked, failed = (sum(counts) for counts in zip(*((c.answered, c.failed) for c in summary.contestants), strict=True))
+    console.line(f"Shard {info.shard.words}: {asked:,} answered, {failed:,} failed, in {folder}")
+    if is_complete(summary):
+        console.line(
+            f"When all {info.shard.of} are done, put them together: {invoked_as()} merge OUT SHARD SHARD ...", style="bold"
+        )
+    else:
         line = f"{invoked_as()} {flags.door} --resume {shlex.quote(str(folder))}"
         console.line(f"Not everything was answered. Go on with: {line}", style="yellow")
     return code

@@ -8,7 +8,9 @@ from datetime import datetime
 from pathlib import Path
 
 from tiebreak.core.contestant import Contestant
+from tiebreak.core.digest import order_key
 from tiebreak.core.model import ModelRef
+from tiebreak.core.sample import Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,24 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """One of the parts a run is cut into, to be asked by itself and merged with the others afterwards."""
+
+    number: int
+    """From 1."""
+    of: int
+
+    def holds(self, sample: Sample) -> bool:
+        """Whether a sample belongs here; samples of one group stay together."""
+        return order_key("shard", sample.group or sample.id) % self.of == self.number - 1
+
+    @property
+    def words(self) -> str:
+        """As the flag spells it."""
+        return f"{self.number}/{self.of}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
     """One run: what is compared, who competes, how fast."""
 
@@ -147,6 +167,21 @@ class RunSpec:
     """On resume, ask again also what failed by the contestant's own doing."""
     command: str = ""
     """How to repeat this run."""
+    shard: Shard | None = None
+    """The part of the run that is asked; None: all of it."""
+
+    def share(self) -> RunSpec:
+        """What this shard may use: its part of the caps and of the rates that are set for the whole run."""
+        if self.shard is None:
+            return self
+        of, pace = self.shard.of, self.pace
+        cost, tokens = pace.max_cost_usd, pace.max_total_tokens
+        pace = replace(
+            pace,
+            max_cost_usd=None if cost is None else cost / of,
+            max_total_tokens=None if tokens is None else max(1, tokens // of),
+        )
+        return replace(self, pace=pace, contestants=tuple(_slowed(contestant, of) for contestant in self.contestants))
 
     @property
     def models(self) -> tuple[ModelRef, ...]:
@@ -168,6 +203,9 @@ class RunInfo:
     """Trials per contestant."""
     planned_tasks: int = 0
     """Of these, attempts at coding tasks."""
+    shard: Shard | None = None
+    whole: tuple[int, int] = (0, 0)
+    """Of a shard: what is planned, and of these attempts at coding tasks, in all shards together."""
     made_with: str
     """Versions of the tool and of Python, and the kind of machine."""
 
@@ -180,7 +218,20 @@ class RunInfo:
 def resumed(info: RunInfo, folder: Path) -> RunSpec:
     """The run a store holds, to go on with: the one way back from a store to a spec."""
     protocol = beside_store(info.protocol, folder)
-    return RunSpec(protocol=protocol, contestants=info.contestants, pace=info.pace, results_dir=folder, command=info.command)
+    return RunSpec(
+        protocol=protocol,
+        contestants=info.contestants,
+        pace=info.pace,
+        results_dir=folder,
+        command=info.command,
+        shard=info.shard,
+    )
+
+
+def _slowed(contestant: Contestant, of: int) -> Contestant:
+    limits = contestant.model.limits
+    rpm, tpm = (None if rate is None else max(1, rate // of) for rate in (limits.rpm, limits.tpm))
+    return replace(contestant, model=replace(contestant.model, limits=replace(limits, rpm=rpm, tpm=tpm)))
 
 
 def beside_store(protocol: Protocol, folder: Path) -> Protocol:

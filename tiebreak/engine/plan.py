@@ -16,7 +16,7 @@ from tiebreak.core.contestant import DIRECT, PLAIN, AgentRef, Contestant
 from tiebreak.core.digest import positions_by
 from tiebreak.core.errors import UsageError
 from tiebreak.core.protocols import Dataset
-from tiebreak.core.run import Protocol, RunSpec, Source
+from tiebreak.core.run import Protocol, RunSpec, Shard, Source
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Trial, make_trial, trial_id
 from tiebreak.engine.budget import refuse_unpriced
@@ -44,6 +44,10 @@ class Plan:
     """Worked examples before every question."""
     tasks: int = 0
     """How many of the samples are coding tasks."""
+    places: Sequence[int] | None = None
+    """Of a shard: the place of each of its samples in the whole plan."""
+    whole: tuple[int, int] = (0, 0)
+    """Of a shard: the samples of the whole plan, and how many of them are coding tasks."""
 
     @property
     def scorers(self) -> tuple[str, ...]:
@@ -64,7 +68,7 @@ class Plan:
         """The trials of one contestant, made one by one."""
         digest, show = contestant.digest, self._presenter(contestant)
         for repeat in range(self.spec.protocol.repeats):
-            for place, position in enumerate(self.order):
+            for place, position in enumerate(self.order) if self.places is None else zip(self.places, self.order, strict=True):
                 shown = show(self.dataset[position], repeat=repeat)
                 asked = shown.asked_digest
                 identity = trial_id(asked, digest, repeat)
@@ -88,6 +92,10 @@ class Plan:
     def with_protocol(self, protocol: Protocol) -> Plan:
         """The same plan under a protocol that says the same otherwise."""
         return replace(self, spec=replace(self.spec, protocol=protocol))
+
+    def share(self) -> Plan:
+        """The same plan with the part of the caps and rates that its shard may use."""
+        return replace(self, spec=self.spec.share())
 
     def placed_in(self, folder: Path) -> Plan:
         """The same plan with its results in another folder."""
@@ -119,7 +127,17 @@ def make_plan(spec: RunSpec, *, dataset: Dataset | None = None) -> Plan:
     plan = Plan(spec=spec, dataset=dataset, order=order, shots=examples, tasks=tasks)
     _refuse_unfit(plan)
     _refuse_idle_prompts(plan)
-    return plan
+    return plan if spec.shard is None else _part(plan, spec.shard)
+
+
+def _part(plan: Plan, shard: Shard) -> Plan:
+    """The samples of one shard, each in its place of the whole plan."""
+    places = array("Q", (place for place, sample in enumerate(plan.samples) if shard.holds(sample)))
+    if not places:
+        raise UsageError(f"--shard {shard.words}: no sample falls into this shard; there are {len(plan.order):,} in all")
+    order = array("Q", (plan.order[place] for place in places))
+    whole = len(plan.order), plan.tasks
+    return replace(plan, order=order, places=places, tasks=_count_tasks(plan.dataset, order), whole=whole)
 
 
 def _count_tasks(dataset: Dataset, order: Sequence[int]) -> int:

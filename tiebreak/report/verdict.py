@@ -74,7 +74,8 @@ def _contest(summary: Summary) -> Claim:
 
 def _nothing(summary: Summary) -> Claim:
     counted = {"contestants": len(summary.tested), "with_score": _with_score(summary)}
-    return Claim("nothing", {**counted, "unseen": summary.unseen})
+    shard = "" if summary.info.shard is None else summary.info.shard.words
+    return Claim("nothing", {**counted, "unseen": summary.unseen, "shard": shard})
 
 
 def _standing(summary: Summary) -> Claim:
@@ -295,6 +296,8 @@ def _is_above(best: ContestantSummary, floor: ContestantSummary) -> bool:
 
 
 def _tell_nothing(facts: Facts) -> str:
+    if facts["shard"]:
+        return f"Nothing is compared: this is shard {facts['shard']} of a run. Merge all of them to see who is better."
     if facts["unseen"]:
         return (
             "Nothing is compared: the run is not finished, and its store cannot be written to. Early looks at a comparison are"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,13 @@ from tiebreak.contestants import LineUp
 from tiebreak.core.contestant import AgentRef, Contestant
 from tiebreak.core.errors import DatasetError, ModelError, UsageError
 from tiebreak.core.model import Limits, ModelRef
-from tiebreak.core.run import IN_MEMORY, Pace, Protocol, RunSpec, TaskRules, resumed
+from tiebreak.core.run import IN_MEMORY, Pace, Protocol, RunSpec, Shard, TaskRules, resumed
 from tiebreak.prices import with_price
 from tiebreak.registry import check_key, check_settings, is_known, loadable, make_agent, provider_class, spelled_tasks
 from tiebreak.report.caveats import unequal_settings
 from tiebreak.spec.flags import Flags, ModelFlags
 from tiebreak.spec.model_choice import Check, check_models, needs_detection, problems, with_settings
+from tiebreak.spec.shard import shard_of
 from tiebreak.store.folder import find_run
 from tiebreak.store.reader import StoreReader
 
@@ -80,6 +82,7 @@ def _new(flags: Flags, config: Config, notes: Notes, command: str) -> RunSpec:
         pace=flags.pace(Pace(), config.batch),
         results_dir=Path(),
         command=command,
+        shard=shard_of(flags.shard, os.environ) if flags.shard else None,
     )
     return _with_judge(spec, flags, config)
 
@@ -135,6 +138,8 @@ def _resumed(flags: Flags, config: Config, notes: Notes) -> RunSpec:
         )
     flags.refuse_other_than(info.protocol, [contestant.prompting for contestant in info.contestants])
     spec = resumed(info, folder)
+    if flags.shard and shard_of(flags.shard, os.environ) != spec.shard:
+        raise UsageError(f"--shard {flags.shard}: {info.run_id} is {_which(spec.shard)}; resume it without --shard")
     contestants = _joined(spec, flags, config, notes) if flags.names_contestants else spec.contestants
     protocol = replace(
         spec.protocol,
@@ -150,6 +155,10 @@ def _resumed(flags: Flags, config: Config, notes: Notes) -> RunSpec:
         pace=flags.pace(spec.pace, config.batch),
         retry_failed=flags.retry_failed,
     )
+
+
+def _which(shard: Shard | None) -> str:
+    return "a whole run" if shard is None else f"shard {shard.words}"
 
 
 def _joined(spec: RunSpec, flags: Flags, config: Config, notes: Notes) -> Sequence[Contestant]:

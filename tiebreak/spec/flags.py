@@ -111,6 +111,7 @@ class Flags(ModelFlags, SampleFlags):
     force: bool = False
     limit: int | None = None
     repeats: int | None = None
+    shard: str | None = None
     choose_on: str | None = None
     # what only a run file says
     file: Path | None = None

@@ -28,12 +28,14 @@ class Look:
 
 
 def look_into(folder: Path) -> bool:
-    """Write down that somebody is about to see the run; False where that cannot be written, and so nothing may be compared."""
+    """Write down that somebody is about to see the run; False where nothing may be compared: in a shard, or in a locked store."""
     address = f"{(folder / DATABASE).resolve().as_uri()}?mode=rw"
     with contextlib.ExitStack() as stack:
         try:
             connection = sqlite3.connect(address, uri=True, timeout=_WAIT_S, isolation_level=None)
             stack.callback(connection.close)
+            if read_info(connection).shard is not None:
+                return False  # Part of a run: who saw it would have looked early at the whole.
             look = _look_now(connection)
         except (sqlite3.DatabaseError, StoreError):
             return True  # There is nothing to see; whoever reads the run says what is wrong with it.

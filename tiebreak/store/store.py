@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -87,8 +87,8 @@ class Store:
         with owned(folder):
             resumed = has_database(folder)
             if not resumed:
-                _create(folder, info)
-            with contextlib.closing(_connect(folder)) as connection:
+                create(folder, info)
+            with contextlib.closing(connected(folder)) as connection:
                 if resumed:
                     before = read_info(connection)
                     info = continued(before, info)
@@ -272,19 +272,21 @@ def _roll_back(path: Path) -> None:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
-def _create(folder: Path, info: RunInfo) -> None:
+def create(folder: Path, info: RunInfo, fill: Callable[[sqlite3.Connection], None] = lambda connection: None) -> None:
     """Make the database under another name first: a run that was killed at any moment is there as a whole or not at all."""
     new = folder / f"{DATABASE}.new"
     new.unlink(missing_ok=True)
     new.with_name(f"{new.name}-journal").unlink(missing_ok=True)
-    with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as connection:
+    with contextlib.closing(sqlite3.connect(new.resolve().as_uri(), uri=True, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = FULL")
         migrate(connection)
         _record(connection, info)
+        fill(connection)
     new.replace(folder / DATABASE)
 
 
-def _connect(folder: Path) -> sqlite3.Connection:
+def connected(folder: Path) -> sqlite3.Connection:
+    """A connection that may write, to a store that is whole and up to date."""
     path = folder / DATABASE
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     with _refusing(connection, path):
@@ -329,7 +331,7 @@ def damaged(path: Path, reason: object) -> StoreError:
 
 def continued(stored: RunInfo, wanted: RunInfo) -> RunInfo:
     """The stored run, with the contestants that were added; its questions must be the same."""
-    one, other = _compared(stored.protocol), _compared(wanted.protocol)
+    one, other = compared(stored.protocol), compared(wanted.protocol)
     # A run may be made longer.
     names = [n for n in one if one[n] != other[n] and not (n == "limit" and wanted.planned > stored.planned)]
     if names:
@@ -357,7 +359,7 @@ def continued(stored: RunInfo, wanted: RunInfo) -> RunInfo:
     )
 
 
-def _compared(protocol: Protocol) -> dict[str, Any]:
+def compared(protocol: Protocol) -> dict[str, Any]:
     """What must not change while a run goes on.
 
     A file may have moved (its digest says whether it is the same), more may be allowed to later attempts at coding tasks,

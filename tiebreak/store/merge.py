@@ -1,0 +1,149 @@
+"""Several stores made into one: the shards of a run, or runs that asked other contestants the same."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tiebreak.core.errors import ProtocolMismatch, UsageError
+from tiebreak.core.events import ContestantState
+from tiebreak.core.run import IN_MEMORY, SAMPLES_FILE, RunInfo
+from tiebreak.store.folder import DATABASE, owned
+from tiebreak.store.rows import TRIAL_COLUMNS
+from tiebreak.store.store import compared, connected, create
+
+_SHARD_FLAG = re.compile(r" --shard[ =]\S+")
+_SAME = "(SELECT c.contestant FROM main.contestants c JOIN part.contestants p USING (label) WHERE p.contestant = t.contestant)"
+"""The number here of the contestant that a row of the part is about."""
+_TRIALS = ", ".join(f"t.{column}" if column != "contestant" else _SAME for column in TRIAL_COLUMNS)
+_COPY = (
+    "INSERT OR IGNORE INTO samples SELECT * FROM part.samples",
+    f"INSERT INTO trials ({', '.join(TRIAL_COLUMNS)}, superseded) SELECT {_TRIALS}, t.superseded FROM part.trials t"
+    " LEFT JOIN part.samples s USING (asked) ORDER BY t.contestant, t.repeat, s.place, t.number",
+    "INSERT INTO work SELECT * FROM part.work",
+    f"INSERT INTO looks SELECT t.at, {_SAME}, t.answered, t.planned FROM part.looks t",
+    f"INSERT INTO timings SELECT {_SAME}, t.asked, t.model_s, t.first_token_s, t.cost_usd FROM part.timings t",
+    f"INSERT INTO ends SELECT {_SAME}, t.state, t.message, t.seconds, t.at FROM part.ends t",
+)
+_ONE_END = f"""
+    CREATE TEMP TABLE one_end AS
+    SELECT contestant, max(state), max(message), max(seconds), max(at) FROM (
+        SELECT contestant, nullif(state, '{ContestantState.FINISHED}') AS state, message, seconds, at FROM ends
+    ) GROUP BY contestant;
+    DELETE FROM ends;
+    INSERT INTO ends SELECT contestant, coalesce("max(state)", ?1), "max(message)", "max(seconds)", "max(at)" FROM one_end;
+    DROP TABLE one_end
+"""
+"""Of a contestant that several shards asked: finished where all of them did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What the parts made."""
+
+    info: RunInfo
+    missing: tuple[int, ...]
+    """Numbers of the shards that were not there."""
+
+
+def merge(into: Path, parts: Sequence[Path]) -> Merged:
+    """Make one run of several. Nothing is counted twice, and what does not belong together is refused."""
+    with contextlib.ExitStack() as held:
+        for part in parts:
+            held.enter_context(_at_rest(part))
+        infos = [_info(part) for part in parts]
+        _refuse_strangers(infos)
+        sharded = infos[0].shard is not None
+        info, missing = _of_shards(infos) if sharded else (_side_by_side(infos), ())
+        info = replace(info, run_id=into.name)
+        if info.protocol.dataset == IN_MEMORY:
+            shutil.copyfile(parts[0] / SAMPLES_FILE, into / SAMPLES_FILE)
+        held.enter_context(owned(into))
+        create(into, info, lambda connection: _fill(connection, parts, sharded=sharded, complete=not missing))
+    return Merged(info=info, missing=missing)
+
+
+@contextlib.contextmanager
+def _at_rest(part: Path) -> Iterator[None]:
+    """Hold a part that nobody is writing to, as one plain file: one that was cut down is put in order first."""
+    with owned(part):
+        with contextlib.closing(connected(part)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")
+        yield
+
+
+def _info(part: Path) -> RunInfo:
+    from tiebreak.store.reader import StoreReader
+
+    with StoreReader(part) as reader:
+        return reader.info
+
+
+def _refuse_strangers(infos: Sequence[RunInfo]) -> None:
+    first = infos[0]
+    for other in infos[1:]:
+        here, there = compared(first.protocol), compared(other.protocol)
+        if names := [name for name in here if here[name] != there[name]]:
+            raise ProtocolMismatch(
+                f"{other.run_id} was made with another {', '.join(names)} than {first.run_id}: they cannot be one run"
+            )
+        if (first.shard is None) != (other.shard is None):
+            raise UsageError(f"one of {first.run_id} and {other.run_id} is a shard and the other a whole run")
+
+
+def _of_shards(infos: Sequence[RunInfo]) -> tuple[RunInfo, tuple[int, ...]]:
+    """The run its shards were cut from, and the numbers of those that are missing."""
+    first, seen = infos[0], dict[int, str]()
+    asked = {contestant.label: contestant.digest for contestant in first.contestants}
+    for info in infos:
+        assert info.shard is not None and first.shard is not None
+        if info.shard.of != first.shard.of or info.whole != first.whole:
+            raise UsageError(f"{info.run_id} is shard {info.shard.words} and {first.run_id} is shard {first.shard.words}")
+        if {contestant.label: contestant.digest for contestant in info.contestants} != asked:
+            raise UsageError(f"{info.run_id} asked other contestants than {first.run_id}: they are no shards of one run")
+        if info.shard.number in seen:
+            raise UsageError(f"{seen[info.shard.number]} and {info.run_id} are both shard {info.shard.words}")
+        seen[info.shard.number] = info.run_id
+    assert first.shard is not None
+    missing = tuple(number for number in range(1, first.shard.of + 1) if number not in seen)
+    planned, tasks = first.whole
+    return replace(_together(infos), shard=None, whole=(0, 0), planned=planned, planned_tasks=tasks), missing
+
+
+def _side_by_side(infos: Sequence[RunInfo]) -> RunInfo:
+    """One run of everyone that several runs asked."""
+    seen: dict[str, str] = {}
+    for info in infos:
+        for contestant in info.contestants:
+            if contestant.label in seen:
+                raise UsageError(
+                    f"{seen[contestant.label]} and {info.run_id} both asked {contestant.label}: it would count twice"
+                )
+            seen[contestant.label] = info.run_id
+    everyone = tuple(contestant for info in infos for contestant in info.contestants)
+    return replace(_together(infos), contestants=everyone)
+
+
+def _together(infos: Sequence[RunInfo]) -> RunInfo:
+    made_with = " and ".join(dict.fromkeys(info.made_with for info in infos))
+    begun = min(info.created_at for info in infos)
+    return replace(infos[0], created_at=begun, made_with=made_with, command=_SHARD_FLAG.sub("", infos[0].command))
+
+
+def _fill(connection: sqlite3.Connection, parts: Sequence[Path], *, sharded: bool, complete: bool) -> None:
+    for part in parts:
+        connection.execute("ATTACH ? AS part", (f"{(part / DATABASE).resolve().as_uri()}?mode=ro",))
+        with connection:
+            connection.execute("BEGIN")
+            for statement in _COPY:
+                connection.execute(statement)
+        connection.execute("DETACH part")
+    if sharded:
+        state = ContestantState.FINISHED if complete else ContestantState.INTERRUPTED
+        for statement in _ONE_END.split(";"):
+            connection.execute(statement, (state.value,) if "?1" in statement else ())
