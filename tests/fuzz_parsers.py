@@ -163,9 +163,8 @@ def main(chosen: list[str]) -> int:
         except Exception:
             failed.add(name)
             traceback.print_exc()
-    print(
-        f"{turns * ROUND:,} inputs over {len(chosen)} parsers: {f'{sorted(failed)} failed' if failed else 'all read or refused'}"
-    )
+    ending = f"{', '.join(sorted(failed))} failed" if failed else "each was read or refused"
+    print(f"{turns * ROUND:,} inputs over {len(chosen)} parsers: {ending}")
     return 1 if failed else 0
 
 
