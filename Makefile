@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint format perf fuzz lock clean
+.PHONY: help demo test coverage lint format perf fuzz kills lock clean
 
 help:  ## Say what can be made.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -32,7 +32,10 @@ perf: $(VENV)/.installed-dev  ## Measure the speed, against a bare loop doing th
 	for part in sandbox streams gateway pages large; do $(BIN)/python perf/$$part.py || failed=1; done; exit $$failed
 
 fuzz: $(VENV)/.installed-dev  ## Feed the parsers garbage for FUZZ_SECONDS (600).
-	@PYTHONPATH=. $(BIN)/python tests/fuzz_parsers.py
+	@PYTHONPATH=.:tests $(BIN)/python tests/fuzz_parsers.py $(ARGS)
+
+kills: $(VENV)/.installed-dev  ## Kill 300 runs and 30 chains of five at random moments.
+	@RANDOM_KILLS=$${RANDOM_KILLS:-300} KILL_CHAINS=$${KILL_CHAINS:-30} $(BIN)/python -m pytest -s tests/test_random_kills.py
 
 lock:  ## Resolve the requirements anew (needs uv).
 	@for what in "requirements.lock:--group embedded" "requirements-dev.lock:--group embedded --group dev --all-extras"; do \

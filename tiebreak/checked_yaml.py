@@ -12,7 +12,7 @@ import msgspec
 import yaml
 
 from tiebreak.core.errors import ConfigError
-from tiebreak.core.plain_yaml import compose_plain
+from tiebreak.core.plain_yaml import compose_plain, scalar
 
 Where = tuple[str | int, ...]
 """The way to a value: keys, and places in lists."""
@@ -117,7 +117,10 @@ def _data(node: yaml.Node, where: Where, lines: dict[Where, int], path: Path) ->
         raise ConfigError(f"{path}, line {node.start_mark.line + 1}: merge keys (<<) are not read; write the values out")
     if isinstance(node, yaml.SequenceNode):
         return [_data(item, (*where, i), lines, path) for i, item in enumerate(node.value)]
-    return yaml.SafeLoader("").construct_object(node)
+    try:
+        return scalar(node)
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError(f"{path}, line {node.start_mark.line + 1}: {error.problem}") from None
 
 
 def _inside(value: Any, steps: list[str | int]) -> Any:

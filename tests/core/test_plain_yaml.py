@@ -46,3 +46,13 @@ def test_plain_data_is_read_and_anchors_serve_in_settings(tmp_path):
         read_yaml(path)
     path.write_text("a: &a {x: 1}\nb: *a\n")
     assert read_yaml(path).data == {"a": {"x": 1}, "b": {"x": 1}}
+
+
+@pytest.mark.parametrize("text", ["a: !!int\n", "a: !!int x", "a: 2024-13-45", "a: !!python/name:os.system x", "a: !x y"])
+def test_a_value_that_is_not_what_it_says_is_refused_with_its_line(tmp_path, text):
+    path = tmp_path / "c.yaml"
+    path.write_text(f"b: 1\n{text}\n")
+    with pytest.raises(yaml.YAMLError):
+        load_plain(text)
+    with pytest.raises(ConfigError, match="line 2"):
+        read_yaml(path).settle()

@@ -180,3 +180,33 @@ def test_fifty_thousand_rows_take_little_memory(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, timeout=120)
     assert int(done.stdout) < 12_000  # kilobytes; the rows themselves are 12 MB
+
+
+BROKEN = {
+    "q.csv": b"\r\x00",
+    "q.jsonl.gz": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x02\x03\x03" + bytes(9),
+    "q.jsonl.bz2": b"BZh91AY&SY" + bytes(9),
+    "q.xlsx": b"PK",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_refused_by_its_name(tmp_path, name):
+    (tmp_path / name).write_bytes(BROKEN[name])
+    with pytest.raises(DatasetError, match=name):
+        load(str(tmp_path / name), known=tuple)
+
+
+def test_a_workbook_without_its_sheet_is_empty(tmp_path):
+    """The list of sheets names one that the file does not hold."""
+    import zipfile
+
+    from openpyxl import Workbook
+
+    Workbook().save(tmp_path / "whole.xlsx")
+    with zipfile.ZipFile(tmp_path / "whole.xlsx") as whole, zipfile.ZipFile(tmp_path / "q.xlsx", "w") as cut:
+        for name in whole.namelist():
+            if "sheet1" not in name:
+                cut.writestr(name, whole.read(name))
+    with pytest.raises(DatasetError, match=r"q\.xlsx: the dataset is empty"):
+        load(str(tmp_path / "q.xlsx"), known=tuple)

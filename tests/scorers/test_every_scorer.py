@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tiebreak.core.errors import ScorerError
 from tiebreak.registry import names
 
 CITIES = ("Paris", "London", "Rome", "7")
@@ -74,6 +75,15 @@ def test_a_long_list_of_targets_is_compared_quickly(judge, scorer):
     started = time.process_time()
     judge(scorer, "a b " * (SIZE // 4), targets=targets)
     assert time.process_time() - started < 1
+
+
+def test_a_long_list_of_patterns_is_given_up_on_in_time(judge):
+    """Nobody's answer is wrong for it: it is the scorer that says what is too much."""
+    targets = tuple(f"word{number}.*[a-z]+ b$" for number in range(20_000))
+    started = time.process_time()
+    with pytest.raises(ScorerError, match=r"of 20,000 patterns take more than 0\.5 s on an answer of 1,000,000 characters"):
+        judge("regex", "a b " * (SIZE // 4), targets=targets)
+    assert time.process_time() - started < 1.5
 
 
 @pytest.mark.parametrize("scorer", JUDGING_BY_TEXT)

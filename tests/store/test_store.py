@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import sqlite3
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from tiebreak.core.message import Usage, user
 from tiebreak.core.model import ModelRef
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Failure, Outcome, Output, Score, TrialResult
-from tiebreak.store.folder import DATABASE, find_run, new_run_folder
+from tiebreak.store.folder import DATABASE, check_writable, find_run, new_run_folder
 from tiebreak.store.reader import StoreReader
 from tiebreak.store.store import Store
 
@@ -258,3 +259,12 @@ def test_a_folder_that_cannot_be_written_is_found_at_once(tmp_path, info):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreError, match="--output"), Store.open(tmp_path / "file" / "run", info()):
         pass
+
+
+def test_trying_the_disk_leaves_nothing_behind_when_it_is_killed(tmp_path, monkeypatch):
+    """At the moment of the flush there is no file that a kill could leave."""
+    seen = []
+    flush = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (seen.append(list(tmp_path.iterdir())), flush(descriptor)))
+    check_writable(tmp_path, 1)
+    assert seen == [[]]

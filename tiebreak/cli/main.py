@@ -30,7 +30,7 @@ from tiebreak.cli.options import (
     task_options,
 )
 from tiebreak.cli.terminal import HarmlessFormatter, echo
-from tiebreak.core.errors import BenchmarkError
+from tiebreak.core.errors import BenchmarkError, exhausted
 
 
 class SpelledCommand(click.Command):
@@ -367,6 +367,11 @@ def run_command_line(arguments: Sequence[str] | None = None, *, default_command:
         _complain(_in_words(error))
         _silence()
         return exits.FAILED
+    except (RuntimeError, MemoryError) as error:
+        if not (reason := exhausted(error)):
+            raise
+        _complain(f"{reason}. {_kept()}")
+        return exits.FAILED
     return _flushed(result if isinstance(result, int) else 0)
 
 
@@ -394,12 +399,16 @@ def _silence() -> None:
 def _in_words(error: OSError) -> str:
     """An error of the system's for a person: what happened, to which file, and that nothing is lost."""
     where = f" ({error.filename})" if error.filename else ""
-    told, kept = f"{error.strerror or error}{where}", f"What was reported is kept; go on with: {invoked_as()} run --resume RUN"
+    told, kept = f"{exhausted(error) or error.strerror or error}{where}", _kept()
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"{told}; free some space. {kept}"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{told}; choose another folder with --output"
     return f"{told}. {kept}"
+
+
+def _kept() -> str:
+    return f"What was reported is kept; go on with: {invoked_as()} run --resume RUN"
 
 
 def _complain(message: str) -> None:

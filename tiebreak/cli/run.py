@@ -55,6 +55,7 @@ from tiebreak.store.folder import empty_folder, new_run_folder
 from tiebreak.store.reader import StoreReader
 
 _SHOWN_COLUMNS = 12
+_LEAST_FILES = 48
 _STOP_AT_ONCE_S = 1.5
 
 
@@ -90,6 +91,7 @@ def run_with(flags: Flags) -> int:
         )
     if flags.dry_run:
         return _show_plan(plan, flags, console)
+    _refuse_few_files()
     done = flags.resume and summary_if_done(plan) is not None
     if not done and not (_may_spend(plan, flags, console) and _are_ready(plan, flags, console)):
         return exits.FAILED
@@ -193,6 +195,15 @@ def _note_findings(plan: Plan, flags: Flags, console: Console) -> None:
         console.line(f"Public since {protocol.public_since}: models may have learned the answers.", style="dim")
     for finding in audit_dataset(plan.dataset).findings if plan.tasks < len(plan.order) else ():
         console.line(f"Note: {finding.message} (see {invoked_as()} audit).", style="yellow")
+
+
+def _refuse_few_files() -> None:
+    """With fewer open files not even the store can be opened, and the reasons given would be wrong ones."""
+    import resource
+
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if most != resource.RLIM_INFINITY and most < _LEAST_FILES:
+        raise UsageError(f"only {most} files may be open at once, and a run needs {_LEAST_FILES}: raise the limit with ulimit -n")
 
 
 def _are_ready(plan: Plan, flags: Flags, console: Console) -> bool:

@@ -21,6 +21,7 @@ BenchmarkError                 anything we raise on purpose; its text is meant f
 
 from __future__ import annotations
 
+import errno
 from enum import StrEnum
 
 
@@ -161,3 +162,21 @@ class MissingModel(ProviderError):
 
     def __init__(self, message: str, status: int | None = 404) -> None:
         super().__init__(message, kind=FailureKind.NOT_FOUND, status=status)
+
+
+_EXHAUSTED = {
+    errno.EAGAIN: "no more processes or threads can be started; raise the limit of processes (ulimit -u, or the container's)",
+    errno.ENOMEM: "there is no memory left",
+    errno.EMFILE: "no more files can be opened; raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "no more files can be opened on this machine",
+}
+
+
+def exhausted(error: BaseException) -> str:
+    """What this machine has run out of, and what helps; empty where the error says nothing of the kind."""
+    if isinstance(error, MemoryError):
+        return _EXHAUSTED[errno.ENOMEM]
+    if isinstance(error, OSError):
+        return _EXHAUSTED.get(error.errno or 0, "")
+    # What Python makes of the same answer of the system when it wants a thread.
+    return _EXHAUSTED[errno.EAGAIN] if str(error) == "can't start new thread" else ""

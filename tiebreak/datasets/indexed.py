@@ -64,13 +64,18 @@ class IndexedFile:
         self._kept: list[Sample] = []
         """The first samples, as many as weigh little: a small dataset is read only once."""
         self._room = _KEPT_BYTES
-        self.ignored: list[str] = []
+        self._ignored: dict[str, None] = {}
         self._is_read = is_read
         self._layouts: set[tuple[str, ...]] = set()
         self._index()
 
     def __len__(self) -> int:
         return len(self._places)
+
+    @property
+    def ignored(self) -> list[str]:
+        """Columns that nothing is made of."""
+        return list(self._ignored)
 
     def __getitem__(self, position: int) -> Sample:
         if 0 <= position < len(self._kept):
@@ -116,7 +121,7 @@ class IndexedFile:
         if self._is_read is None or (columns := tuple(row)) in self._layouts or len(self._layouts) >= _MOST_LAYOUTS:
             return
         self._layouts.add(columns)
-        self.ignored += [name for name in columns if name not in self.ignored and not self._is_read(name)]
+        self._ignored |= dict.fromkeys(name for name in columns if not self._is_read(name))
 
     def _keep(self, sample: Sample) -> None:
         if self._room > 0:

@@ -14,6 +14,8 @@ import shutil
 import sys
 import tempfile
 import weakref
+import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol
@@ -116,14 +118,18 @@ def _opened(path: Path) -> BinaryIO:
         if path.suffix.lower() in PACKED:
             return _unpacked(path)
         return path.open("rb")
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _unpacked(path: Path) -> BinaryIO:
     file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 -- it lives as long as the dataset
-    with gzip.open(path) if path.suffix.lower() == ".gz" else bz2.open(path) as packed:
-        shutil.copyfileobj(packed, file)
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else bz2.open(path) as packed:
+            shutil.copyfileobj(packed, file)
+    except BaseException:
+        file.close()
+        raise
     file.seek(0)
     return file  # type: ignore[return-value]
 
@@ -224,7 +230,7 @@ class _Csv(_File):
         """The one that makes the most columns of the header; a spreadsheet of many countries writes semicolons."""
         line = self._file.readline().decode("utf-8", "replace")
         self._file.seek(0)
-        columns = {mark: len(next(csv.reader([line], delimiter=mark), [])) for mark in _DELIMITERS}
+        columns = {mark: _columns(line, mark) for mark in _DELIMITERS}
         return max(columns, key=columns.__getitem__)
 
     def rows(self) -> Iterator[tuple[int, Row]]:
@@ -263,10 +269,18 @@ class _Csv(_File):
         return {name: value for name, value in zip(self._header, values, strict=False) if name}
 
 
+def _columns(line: str, delimiter: str) -> int:
+    """How many columns a header has; none where it is no CSV at all, which is said when its rows are read."""
+    try:
+        return len(next(csv.reader([line], delimiter=delimiter), []))
+    except csv.Error:
+        return 0
+
+
 def _refuse_twins(header: list[str]) -> None:
-    twins = [name for name in dict.fromkeys(header) if name and header.count(name) > 1]
-    if twins:
-        raise BadRecord(0, f"the header names {twins[0]!r} twice")
+    twin = next((name for name, count in Counter(header).items() if name and count > 1), None)
+    if twin is not None:
+        raise BadRecord(0, f"the header names {twin!r} twice")
 
 
 class _Json:
@@ -366,11 +380,11 @@ class _Excel:
         self.path = path
         self.digest = hashlib.blake2b(path.read_bytes(), digest_size=16)
         try:
-            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+            with contextlib.closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as book:
+                sheets = book.worksheets[:1]
+                self._cells = [[_cell(value) for value in row] for sheet in sheets for row in sheet.iter_rows(values_only=True)]
         except Exception as error:
             raise DatasetError(f"{path}: not readable as an Excel workbook: {error}") from None
-        with contextlib.closing(book):
-            self._cells = [[_cell(value) for value in row] for row in book.worksheets[0].iter_rows(values_only=True)]
 
     def rows(self) -> Iterator[tuple[int, Row]]:
         """Number and content of each row that holds something."""

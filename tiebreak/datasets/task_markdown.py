@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 SECTIONS = ("workspace", "verify", "solution", "cheat")
+_MOST_LINES = 20_000
+_LONGEST_INFO = 1_000
+"""Of a file, and of what stands behind a fence: so much is read in less than a second, whatever it says."""
 
 
 class AgentPart(msgspec.Struct, forbid_unknown_fields=True):
@@ -77,6 +80,8 @@ class _Block:
 
 def read_markdown(text: str) -> tuple[FrontMatter, str, Task]:
     """The task a Markdown file describes. Raises ValueError saying what is wrong and on which line."""
+    if text.count("\n") > _MOST_LINES:
+        raise ValueError(f"more than {_MOST_LINES:,} lines; a task with large files is written as a folder")
     front, body, skipped = split_front_matter(text)
     prompt, blocks = _split(body, skipped)
     if not prompt:
@@ -151,6 +156,8 @@ def _split(body: str, skipped: int) -> tuple[str, dict[str, list[_Block]]]:
                 section, prompt_lines = heading, min(prompt_lines, first)
         elif token.type == "fence":
             line = skipped + first + 1
+            if len(token.info) > _LONGEST_INFO:
+                raise ValueError(f"line {line}: more than {_LONGEST_INFO:,} characters behind the fence")
             _check_closed(lines[first:end], token.markup, line)
             if section:
                 blocks[section].append(_Block(token.info, line, token.content))

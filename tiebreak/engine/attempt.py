@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tiebreak.core.contestant import AgentRef
 from tiebreak.core.endings import FAILURES, Counts
-from tiebreak.core.errors import BenchmarkError, FailureKind, ProviderError, SandboxError, ScorerError
+from tiebreak.core.errors import BenchmarkError, FailureKind, ProviderError, SandboxError, ScorerError, exhausted
 from tiebreak.core.protocols import Agent, Scorer
 from tiebreak.core.redact import Redactor
 from tiebreak.core.sample import Sample
@@ -89,6 +89,7 @@ async def attempt_task(trial: Trial, task: Task, tools: Tools) -> TrialResult:
         try:
             agent = tools.agents.working_on(trial.sample)
             async with (
+                _machine_to_blame(),
                 _gateway(trial, agent, setup.isolation) as gateway,
                 Workspace.open(task, isolation=setup.isolation, gateway=gateway.address if gateway else None) as workspace,
             ):
@@ -107,6 +108,18 @@ async def attempt_task(trial: Trial, task: Task, tools: Tools) -> TrialResult:
         except SandboxError as error:
             work = Work(outcome=WorkOutcome.SANDBOX_ERROR, seconds=0.0, isolation=setup.isolation)
             return replace(_failed(trial, error, TrialContext(trial, tools.caller), tools), work=work)
+
+
+@contextlib.asynccontextmanager
+async def _machine_to_blame() -> AsyncIterator[None]:
+    """Out of processes, memory or files, nobody is to blame but this machine: the attempt can be made again."""
+    try:
+        yield
+    except (OSError, RuntimeError, MemoryError) as error:
+        reason = exhausted(error)
+        if not reason:
+            raise
+        raise SandboxError(f"the attempt could not go on: {reason}") from error
 
 
 @contextlib.asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import os
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from tiebreak.core.errors import SandboxError
+from tiebreak.core.errors import SandboxError, exhausted
 from tiebreak.core.task import TaskLimits
 from tiebreak.core.work import Command, Isolation
 from tiebreak.sandbox import cgroups, seccomp
@@ -41,7 +42,10 @@ async def detect_isolation(*, allow_unsandboxed: bool = False) -> Isolation:
     """How programs are kept apart here, by having tried it. Refuses where they are not, unless that is allowed."""
     if sys.platform != "linux":
         raise SandboxError("programs are kept apart by Linux alone: elsewhere, use a Linux container, a virtual machine or WSL")
-    found = await asyncio.to_thread(_detected)
+    try:
+        found = await asyncio.to_thread(_detected)
+    except (OSError, RuntimeError) as error:
+        raise SandboxError(f"the sandbox cannot be tried: {exhausted(error) or error}") from error
     if found.level == "none" and not allow_unsandboxed:
         raise SandboxError(
             f"programs cannot be kept apart from this machine: {how_to_fix()}. --allow-unsandboxed runs them with all your rights"
@@ -58,8 +62,13 @@ def isolation_at(level: str) -> Isolation:
 def _detected() -> Isolation:
     # In a thread without a loop: tried by the very code that runs commands later.
     for level, possible in (("bubblewrap", bubblewrap() is not None), ("landlock", landlock_version() > 0)):
-        if possible and not why_not(level):
+        failure = why_not(level) if possible else "it is not there"
+        if not failure:
             return isolation_at(level)
+        for number in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE):
+            if os.strerror(number) in failure:
+                # The level may well work here: a lower one must not take its place.
+                raise OSError(number, failure)
     return isolation_at("none")
 
 

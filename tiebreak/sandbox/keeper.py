@@ -35,7 +35,11 @@ def main() -> None:
     _signal.signal(_signal.SIGTERM, _told_to_end)
     if os.getppid() != int(sys.argv[1]):
         return
-    keeper, child = os.getpid(), os.fork()
+    keeper = os.getpid()
+    try:
+        child = os.fork()
+    except OSError as error:
+        sys.exit(f"keeper: no process can be started: {error.strerror}")
     if child == 0:
         prctl(_SET_PDEATHSIG, _signal.SIGKILL)
         for changed in (_signal.SIGTERM, _signal.SIGPIPE, _signal.SIGXFSZ):

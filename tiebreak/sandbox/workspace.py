@@ -22,9 +22,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import fnmatch
 import functools
 import itertools
+import os
 import re
 import time
 from collections.abc import AsyncIterator
@@ -32,7 +34,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from tiebreak.core.errors import SandboxError
+from tiebreak.core.errors import SandboxError, exhausted
 from tiebreak.core.task import Check, Solution, Task
 from tiebreak.core.work import Changes, Command, Finished, Isolation, Verdict
 from tiebreak.sandbox import scratch as scratches
@@ -45,6 +47,8 @@ from tiebreak.sandbox.judge import Judge, helpers
 from tiebreak.sandbox.scratch import Scratch
 
 _LONGEST_SCRIPT = 100_000
+_NO_PROCESS = os.strerror(errno.EAGAIN)
+_PROCESSES_TRIED = 32
 _STEERING = frozenset({"sitecustomize.py", "usercustomize.py"})
 _RUNNER_FILES = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini"})
 
@@ -128,9 +132,20 @@ class Workspace:
         try:
             broken = await asyncio.to_thread(self._broken_rules, check)
             verdict = Verdict(passed=False, output="\n".join(broken)) if broken else await self._judged(check)
+            if not verdict.passed and _NO_PROCESS in verdict.output:
+                verdict = structs.replace(verdict, problem=await self._out_of_processes())
         except (SandboxError, OSError) as error:
             verdict = Verdict(passed=False, problem=f"the check could not be run: {error}")
         return structs.replace(verdict, seconds=time.perf_counter() - started_s)
+
+    async def _out_of_processes(self) -> str:
+        """Whether this machine has no room for processes, tried now that the work's own are gone; empty where it has.
+
+        What a check prints may be the work's own words, or the task's own limit was reached: neither is believed.
+        """
+        script = f"i=0; while [ $i -lt {_PROCESSES_TRIED} ]; do sleep 0.2 & i=$((i+1)); done; wait"
+        finished = await execute(self._box, Command(argv=("/bin/sh", "-c", script), timeout_s=60.0))
+        return f"the check could not be run: {exhausted(OSError(errno.EAGAIN, ''))}" if finished.code != 0 else ""
 
     def _broken_rules(self, check: Check) -> list[str]:
         """What the check forbids and was done."""

@@ -7,7 +7,8 @@ matched by the library `regex`, which can be told when to give up.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -74,6 +75,20 @@ class Pattern:
 def compiled(text: str, flags: int = 0) -> Pattern:
     """A pattern as the user wrote it, or what is wrong with it."""
     return Pattern(text, flags)
+
+
+def first_match(patterns: Sequence[str], text: str) -> re.Match[str] | None:
+    """The match of the first pattern that has one; all of them together may take as long as one may."""
+    began = time.thread_time()
+    for tried, pattern in enumerate(patterns, start=1):
+        if found := compiled(pattern).search(text):
+            return found
+        if time.thread_time() - began > SECONDS and tried < len(patterns):
+            raise ScorerError(
+                f"the first {tried:,} of {len(patterns):,} patterns take more than {SECONDS:g} s on an answer of "
+                f"{len(text):,} characters; write them as fewer patterns, or as texts for another scorer"
+            )
+    return None
 
 
 def _weighed(tree: Any, *, inside: bool = False) -> tuple[int, bool]:

@@ -70,11 +70,13 @@ class Bbh:
         """Extract and compare."""
         text = answer_text(output.text)
         found = _BBH.search(before_stops(text, sample.metadata))
-        wanted = (_letter_of(sample),) if sample.choices else sample.targets
+        wanted = _wanted(sample)
         answer = found[0][:SHOWN] if found else shown(text)
         return Score.of(found is not None and found[0] in wanted, answer=answer, because=f"expected {wanted[0]!r}")
 
 
-def _letter_of(sample: Sample) -> str:
-    """The letter of the right option, as the reference has it: "(B)"."""
-    return f"({ascii_uppercase[sample.choices.index(sample.target)]})"
+def _wanted(sample: Sample) -> tuple[str, ...]:
+    """The letter of the right option, as the reference has it: "(B)"; the targets where no option is one."""
+    letters = (letter for letter, choice in zip(ascii_uppercase, sample.choices, strict=False) if choice == sample.target)
+    right = next(letters, None)
+    return sample.targets if right is None else (f"({right})",)

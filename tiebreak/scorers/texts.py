@@ -14,7 +14,7 @@ from tiebreak.core.text import says as says_phrase
 from tiebreak.core.trial import Outcome, Output, Score
 from tiebreak.scorers.answers import SHOWN, before_run_on, corrected, readable, shown, statement
 from tiebreak.scorers.listing import candidates
-from tiebreak.scorers.patterns import compiled
+from tiebreak.scorers.patterns import compiled, first_match
 from tiebreak.scorers.second import said_by_letters
 from tiebreak.scorers.wording import Accepted, accepted_of, says
 
@@ -141,7 +141,7 @@ class Regex:
         """Extract and compare, or match."""
         said = answer_text(output.text)
         if self._pattern is None:
-            found = next((m for target in sample.targets if (m := compiled(target).search(said))), None)
+            found = first_match(sample.targets, said)
             answer = found[0][:SHOWN] if found else shown(said)
             return Score.of(found is not None, answer=answer, because=f"expected /{sample.target}/")
         last = self._pattern.last(said)

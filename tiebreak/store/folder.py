@@ -80,7 +80,8 @@ def check_writable(folder: Path, trials: int) -> None:
     needed = max(_LEAST_FREE_BYTES, trials * _BYTES_PER_TRIAL)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".check-", suffix=".tmp") as file:
+        # A file without a name: nothing is left behind by a kill.
+        with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"\0" * 4096)
             file.flush()
             os.fsync(file.fileno())
