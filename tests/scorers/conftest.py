@@ -3,11 +3,15 @@
 import asyncio
 
 import pytest
+from support.packages import need_packages
 
 from tiebreak.core.message import user
 from tiebreak.core.sample import Keywords, Sample
 from tiebreak.core.trial import Outcome, Output
 from tiebreak.registry import make_scorer
+
+BY_LIBRARIES = {"bleu", "rouge", "truthful", "json_schema"}
+"""Scorers that need the extra `scorers`."""
 
 
 @pytest.fixture
@@ -23,6 +27,8 @@ def judge():
             keywords=Keywords(**keywords) if keywords else None,
             scorers=(name,),
         )
+        if name.partition(":")[0] in BY_LIBRARIES:
+            need_packages("jsonschema", "rouge_score", "sacrebleu")
         output = Output(text=text, outcome=outcome, thinking=thinking)
         return asyncio.run(make_scorer(name).score(sample, output, None))
 
