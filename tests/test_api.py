@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from support.command import run as command
+from support.packages import need_packages
 from support.server import Asked, FakeServer, Fault
 
 import tiebreak
@@ -57,9 +58,9 @@ def scripted(tmp_path: Path) -> Callable[..., str]:
 
 
 @pytest.fixture
-def yes_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
+def yes_server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
     """A server that answers every question right, after a moment, and where every provider is sent."""
-    with FakeServer(lambda prompt: "yes", latency_s=0.1) as server:
+    with FakeServer(lambda prompt: "yes", latency_s=getattr(request, "param", 0.1)) as server:
         for name, value in server.environment().items():
             monkeypatch.setenv(name, value)
         yield server
@@ -206,7 +207,7 @@ def test_trials_are_read_from_the_store(scripted: Callable[..., str]) -> None:
 
 
 def test_trials_as_a_data_frame(scripted: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pandas")
+    need_packages("pandas")
     run = tiebreak.run(models=scripted("m", 15), dataset=ROWS)
 
     frame = run.trials(frame=True)
@@ -306,7 +307,10 @@ def test_a_data_frame_is_a_dataset(scripted: Callable[..., str]) -> None:
 
 def test_a_frame_of_pandas_is_a_dataset(scripted: Callable[..., str]) -> None:
     """Empty cells are missing ones, arrays are lists, numbers are numbers."""
-    pandas, numpy = pytest.importorskip("pandas"), pytest.importorskip("numpy")
+    need_packages("pandas")
+    import numpy
+    import pandas
+
     frame = pandas.DataFrame(
         {
             "question": ["Q00?", "Q01?", "Q02?"],
@@ -806,7 +810,9 @@ SCRIPT = """
 """
 
 
+@pytest.mark.parametrize("yes_server", [1.0], indirect=True)
 def test_an_interrupt_sends_nothing_more(yes_server: FakeServer) -> None:
+    """The run takes ten seconds, so that the interrupt comes in its middle on a busy machine too."""
     root = Path(tiebreak.__file__).parents[1]
     process = subprocess.Popen(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(root)!r})\n{textwrap.dedent(SCRIPT)}", json.dumps(ROWS)]

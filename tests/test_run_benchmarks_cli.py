@@ -357,7 +357,9 @@ def test_broken_dataset_is_named_with_its_line(lines: tuple[str, ...], said: str
         ("--provider nope --dataset warmup", "there is no provider 'nope'"),
         ("--model baseline/random --dataset warmup --config none.yaml", "there is no configuration file"),
         ("--models baseline/random,baseline/random@a --dataset warmup", "after @ come settings"),
-        ("--model llama_cpp/none.gguf --dataset warmup", "there is no file 'none.gguf'"),
+        pytest.param(
+            *("--model llama_cpp/none.gguf --dataset warmup", "there is no file 'none.gguf'"), marks=pytest.mark.needs("embedded")
+        ),
         ("--models baseline/random,baseline/random --dataset warmup --repeats 0", "Invalid value for '--repeats'"),
         ("--model baseline/random@temprature=0 --dataset warmup", "did you mean 'temperature'"),
         ("frobnicate", "there is no run file frobnicate"),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from support.packages import need_packages
 
 from tiebreak.core.errors import DatasetError
 from tiebreak.core.run import Source
@@ -27,6 +28,7 @@ def as_csv(rows):
 
 
 def as_parquet(rows):
+    need_packages("pyarrow")
     import pyarrow
     from pyarrow import parquet
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.hub import COMMIT, FakeHub
+from support.packages import need_packages
 
 from tiebreak.core.errors import DatasetError
 from tiebreak.datasets.hub import Address, choose
@@ -27,6 +28,7 @@ except BenchmarkError as error:
 
 def fetched(name, url, home):
     """What a process of its own makes of a name: the library reads its address when it is imported."""
+    need_packages("huggingface_hub")
     environment = {"PATH": os.environ["PATH"], "HF_ENDPOINT": url, "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1"}
     environment |= {"HF_HUB_DOWNLOAD_TIMEOUT": "5", "HF_HUB_ETAG_TIMEOUT": "5", "HF_HUB_DISABLE_XET": "1"}
     root = Path(__file__).resolve().parents[2]

@@ -1,5 +1,9 @@
 """Public sets in the layout the hub has them in, as far as no copy of them is at hand: a few rows of the same shape."""
 
+from support.packages import need_packages
+
+need_packages("pyarrow")
+
 import json
 
 import pyarrow as pa

@@ -10,6 +10,7 @@ from aiohttp import ClientSession
 from support.agent_model import DONE
 from support.clients import CLIENTS
 from support.gateways import OWN, url_of
+from support.packages import need_packages
 
 PATHS = {
     "chat": ("/v1/chat/completions", {"stream": True, "messages": [{"role": "user", "content": "hi"}]}),
@@ -111,6 +112,7 @@ async def test_an_error_is_final_and_in_the_dialects_form(dialect, opened, model
 @pytest.mark.parametrize(("dialect", "word"), [("chat", "error"), ("responses", "response.failed"), ("messages", "error")])
 async def test_an_error_after_a_ping_is_told_in_the_stream(dialect, word, opened, model):
     """The status is out by then; the official clients raise all the same."""
+    need_packages("anthropic", "openai")
     import anthropic
     import openai
 

@@ -15,7 +15,7 @@ from tiebreak.core.model import ModelRef
 from tiebreak.core.run import RetryPolicy, TaskRules
 from tiebreak.core.sample import Sample
 from tiebreak.core.task import Check, Task, TaskFile, TaskLimits
-from tiebreak.core.trial import Trial, TrialResult
+from tiebreak.core.trial import Outcome, Trial, TrialResult
 from tiebreak.core.work import WorkOutcome
 from tiebreak.engine.execute import execute
 
@@ -148,6 +148,24 @@ async def test_a_failure_that_passes_costs_a_retry_and_nothing_else(model, tmp_p
 
     assert result.work.outcome is WorkOutcome.PASSED
     assert (result.work.model_calls, result.output.attempts, len(model.ledger)) == (3, 4, 4)
+
+
+async def test_a_request_of_the_agent_s_making_that_is_refused_counts_as_wrong(model, tmp_path):
+    """The server took its words before, and they were passed on as they were: nobody else can have spoilt this one."""
+    result = await one(model, "then-400", tmp_path=tmp_path)
+    assert result.work.outcome is WorkOutcome.REJECTED
+    assert (result.outcome, result.failure, result.scores["check"].value) == (Outcome.ANSWERED, None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "provider"),
+    [("status-400", "openai"), ("then-500", "openai"), ("then-400", "anthropic")],
+    ids=["never answered", "the server's own failure", "translated by us"],
+)
+async def test_a_refusal_that_may_be_somebody_else_s_doing_is_left_out(model, tmp_path, name, provider):
+    result = await one(model, name, tmp_path=tmp_path, provider=provider)
+    assert result.work.outcome is WorkOutcome.PROVIDER_ERROR
+    assert result.outcome is Outcome.FAILED and not result.scores
 
 
 async def test_a_full_context_is_told_as_such(model, tmp_path):

@@ -193,7 +193,10 @@ def test_provider_is_called_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> 
     assert [call.body.get("stream", False) for call in server.asked] == [False, True]
 
 
-@pytest.mark.parametrize("name", ["match", "exact", "includes", "numeric", "keywords", "choice", "f1", "regex", "rouge", "gsm8k"])
+_BUILT_IN = ["match", "exact", "includes", "numeric", "keywords", "choice", "f1", "regex", "gsm8k"]
+
+
+@pytest.mark.parametrize("name", [*_BUILT_IN, pytest.param("rouge", marks=pytest.mark.needs("scorers"))])
 def test_built_in_scorers_hold_what_others_must(name: str) -> None:
     assert [finding.text for finding in findings("scorer", name) if finding.is_wrong] == []
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from support.packages import need_packages
+
+need_packages("openai")
+
 from pathlib import Path
 from typing import Any, get_args
 

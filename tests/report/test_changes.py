@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from support.packages import need_packages
+
+need_packages("statsmodels")
+
 from pathlib import Path
 from typing import Any
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.made import Planted, summary_of, write_run
+from support.packages import need_packages
 
 from tiebreak.core.errors import MissingExtra, UsageError
 from tiebreak.report.baseline import baseline_of, read_baseline, write_baseline
@@ -69,7 +70,9 @@ def test_markdown_shows_the_verdict_and_the_table_and_acts_on_nothing(folder: Pa
 
 def test_parquet_holds_every_trial_typed(folder: Path, tmp_path: Path) -> None:
     """The same rows as the CSV, with numbers as numbers."""
-    pq = pytest.importorskip("pyarrow.parquet")
+    need_packages("pyarrow")
+    import pyarrow.parquet as pq
+
     with StoreReader(folder) as reader:
         write_parquet(reader, tmp_path / "t.parquet")
     table = pq.read_table(tmp_path / "t.parquet")

@@ -3,11 +3,15 @@
 import asyncio
 
 import pytest
+from support.packages import need_packages
 
 from tiebreak.core.message import user
 from tiebreak.core.sample import Keywords, Sample
 from tiebreak.core.trial import Outcome, Output
 from tiebreak.registry import make_scorer
+
+BY_LIBRARIES = {"bleu", "rouge", "truthful", "json_schema"}
+"""Scorers that need the extra `scorers`."""
 
 
 @pytest.fixture
@@ -24,6 +28,8 @@ def judge():
             scorers=(name,),
             metadata={"assert": [{"type": "contains", "value": "Paris"}, {"type": "not-regex", "value": "[0-9]{3}-x"}]},
         )
+        if name.partition(":")[0] in BY_LIBRARIES:
+            need_packages("jsonschema", "rouge_score", "sacrebleu")
         output = Output(text=text, outcome=outcome, thinking=thinking)
         return asyncio.run(make_scorer(name).score(sample, output, None))
 

@@ -12,7 +12,7 @@ from tiebreak.core.trial import Output
 from tiebreak.registry import make_scorer
 
 
-@pytest.mark.needs("data")
+@pytest.mark.needs("data", "scorers")
 def test_bleu_on_truthfulqa_is_what_lm_eval_recorded():
     """Of 200 recorded answers each has the same best BLEU, to the ninth digit, and the same verdict."""
     path = next((DATA / "logs" / "lm-eval").glob("samples_*.jsonl"))

@@ -99,6 +99,7 @@ def test_a_reference_reads_up_to_where_it_has_the_model_stop():
     assert value("Let us see.\n\nSo the answer is (B).") == 0
 
 
+@pytest.mark.needs("scorers")
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*$", "(a|ab)*c", "a*a*a*b", "(x+x+)+y", "((a?){30})a{30}$", r"(\w+\s?)+!"])
 def test_no_pattern_from_data_holds_up_a_run(judge, pattern):
     """A pattern that would take for ever gives up, and then the trial has no score."""
@@ -110,6 +111,7 @@ def test_no_pattern_from_data_holds_up_a_run(judge, pattern):
     assert time.process_time() - started < 1.5
 
 
+@pytest.mark.needs("scorers")
 @pytest.mark.parametrize(
     ("pattern", "text", "found"),
     [
@@ -131,6 +133,7 @@ def test_an_option_that_makes_no_sense_is_refused_before_anything_is_asked(name)
         make_scorer(name)
 
 
+@pytest.mark.needs("scorers")
 def test_a_schema_in_a_file_is_followed(tmp_path, judge):
     (tmp_path / "s.json").write_text(json.dumps({"type": "object", "required": ["a"]}))
     scorer = f"json_schema:{tmp_path / 's.json'}"
@@ -140,6 +143,7 @@ def test_a_schema_in_a_file_is_followed(tmp_path, judge):
     assert "'a' is a required property" in missing.because
 
 
+@pytest.mark.needs("scorers")
 def test_a_schema_from_data_holds_up_no_run(tmp_path, judge):
     """Its patterns are matched in bounded time, and mean what they mean to jsonschema."""
     schema = {"properties": {"a": {"pattern": "^(a+)+$"}}, "patternProperties": {"^n": {"type": "integer"}}}

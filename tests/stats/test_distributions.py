@@ -1,5 +1,9 @@
 """Our own distributions, held against scipy's and against exact arithmetic."""
 
+from support.packages import need_packages
+
+need_packages("scipy")
+
 import math
 from decimal import Decimal, localcontext
 from itertools import product

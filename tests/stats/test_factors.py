@@ -1,5 +1,9 @@
 """The effect of one factor over all the others."""
 
+from support.packages import need_packages
+
+need_packages("scipy", "statsmodels")
+
 import time
 from dataclasses import replace
 from itertools import combinations, product

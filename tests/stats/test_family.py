@@ -1,5 +1,9 @@
 """Many models at once."""
 
+from support.packages import need_packages
+
+need_packages("statsmodels")
+
 import numpy as np
 import pytest
 from hypothesis import given

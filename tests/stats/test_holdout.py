@@ -1,5 +1,9 @@
 """Choosing on one half of the samples and testing on the other."""
 
+from support.packages import need_packages
+
+need_packages("statsmodels")
+
 from collections import Counter
 from itertools import product
 

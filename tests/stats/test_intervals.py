@@ -1,5 +1,9 @@
 """How sure a score is."""
 
+from support.packages import need_packages
+
+need_packages("scipy", "statsmodels")
+
 import numpy as np
 import pytest
 import scipy.stats

@@ -1,5 +1,9 @@
 """Is a difference more than luck?"""
 
+from support.packages import need_packages
+
+need_packages("scipy", "statsmodels")
+
 import time
 from itertools import product
 from math import comb

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+from support.packages import need_packages
+
+need_packages("scipy")
+
 from collections import Counter
 
 import numpy as np

@@ -1,5 +1,9 @@
 """Times and costs on the same samples."""
 
+from support.packages import need_packages
+
+need_packages("scipy")
+
 import numpy as np
 import pytest
 from scipy.stats import ttest_1samp

@@ -1,5 +1,9 @@
 """Asking several times, and asking enough."""
 
+from support.packages import need_packages
+
+need_packages("statsmodels")
+
 from itertools import combinations
 
 import numpy as np

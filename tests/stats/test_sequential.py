@@ -1,5 +1,9 @@
 """A test that may be looked at any number of times."""
 
+from support.packages import need_packages
+
+need_packages("scipy")
+
 import math
 
 import numpy as np

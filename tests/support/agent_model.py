@@ -12,6 +12,7 @@ asked. The model's name picks what it does, and what follows a dot keeps runs ap
     flaky      the first request fails with 500, then as fix
     slow       as fix, each answer after `slow_s`
     status-N   always answers with that status
+    then-N     the first request as shell, then always that status
     context    always says that the prompt is too long
     keyed      as fix, and repeats the key it was sent
 """
@@ -181,6 +182,9 @@ class AgentModel:
         if manner == "slow":
             await asyncio.sleep(self.slow_s)
         status = int(manner[7:]) if manner.startswith("status-") else 0
+        if manner.startswith("then-"):
+            status = int(manner[5:]) if self._served[asked.model] > 1 else 0
+            manner = "shell"
         if manner == "flaky" and self._served[asked.model] == 1:
             status = 500
         if manner == "context":

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-_KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
+_KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "COVERAGE_PROCESS_CONFIG")
 NOWHERE = "http://127.0.0.1:9"
 LOCAL_SERVERS = ("OLLAMA_HOST", "VLLM_BASE_URL", "LMSTUDIO_BASE_URL", "LLAMACPP_SERVER_BASE_URL")
 """Variables of the servers that are looked for on this machine."""

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from aiohttp import ClientSession, web
 from support import ollama_wire as ollama
+from support.packages import need_packages
 from support.streams import encode_stream
 
 from tiebreak.core.errors import FailureKind, ProviderError
@@ -676,6 +677,7 @@ def canned() -> Iterator[Canned]:
 @pytest.fixture(scope="module")
 def clients(canned: Canned) -> Iterator[dict[str, Any]]:
     """The official clients, their retries off."""
+    need_packages("anthropic", "ollama", "openai", "google.genai")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import anthropic

@@ -1,8 +1,8 @@
 """Whose doing it is that a trial has no right answer: what counts as wrong, and what is left out.
 
-What a contestant brings about itself counts as wrong: an answer that is refused, empty or too long, and calls, context or
-time of a task that are used up. What the run's budget, the server, the network, the judge or tiebreak itself brings
-about is left out of the score and shown beside it.
+What a contestant brings about itself counts as wrong: an answer that is refused, empty or too long, calls, context or
+time of a task that are used up, and a request of the agent's own making that the server refuses. What the run's budget,
+the server, the network, the judge or tiebreak itself brings about is left out of the score and shown beside it.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ WORK: Mapping[WorkOutcome, Counts] = {
     WorkOutcome.TIMEOUT: Counts.WRONG,
     WorkOutcome.BUDGET: Counts.WRONG,
     WorkOutcome.CONTEXT: Counts.WRONG,
+    WorkOutcome.REJECTED: Counts.WRONG,
     WorkOutcome.AGENT_ERROR: Counts.LEFT_OUT,
     WorkOutcome.PROVIDER_ERROR: Counts.LEFT_OUT,
     WorkOutcome.VERIFIER_ERROR: Counts.LEFT_OUT,

@@ -16,7 +16,8 @@ BenchmarkError                 anything we raise on purpose; its text is meant f
 ├── SandboxError               programs cannot be run here, or not kept apart; never the program's own fault
 └── ProviderError              a model call failed; `kind` says how, and so who is to blame
     ├── RateLimitError
-    └── MissingModel           the server does not have this model
+    ├── MissingModel           the server does not have this model
+    └── RejectedRequest        the server refuses what an agent composed, and it alone
 """
 
 from __future__ import annotations
@@ -148,6 +149,13 @@ class ProviderError(BenchmarkError):
         self.kind = kind
         self.retry_after = retry_after
         self.status = status
+
+
+class RejectedRequest(ProviderError):
+    """The server refuses a request that an agent composed and that was passed on as it was; it had taken others before."""
+
+    def __init__(self, message: str, status: int | None = 400) -> None:
+        super().__init__(message, kind=FailureKind.BAD_REQUEST, status=status)
 
 
 class RateLimitError(ProviderError):

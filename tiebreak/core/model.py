@@ -132,6 +132,8 @@ class Verbatim(Record, frozen=True, kw_only=True):
     query: str = ""
     settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """What the user set: put in the place of what the program asks for."""
+    whole: bool = True
+    """Nothing was left out of the body."""
 
 
 class Request(Record, frozen=True, kw_only=True):

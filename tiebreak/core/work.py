@@ -190,6 +190,8 @@ class WorkOutcome(StrEnum):
     """The model calls the task allows were used up."""
     CONTEXT = "context"
     """The model's context was used up."""
+    REJECTED = "rejected"
+    """The model's server refused a request that the agent composed, after it had answered others."""
     PROVIDER_ERROR = "provider_error"
     VERIFIER_ERROR = "verifier_error"
     SANDBOX_ERROR = "sandbox_error"

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from tiebreak.core.errors import BenchmarkError, FailureKind, OutOfCalls, ProviderError
+from tiebreak.core.errors import BenchmarkError, FailureKind, OutOfCalls, ProviderError, RejectedRequest
 from tiebreak.core.message import Message, Reply, StreamEvent, TextDelta, ThinkingDelta, ToolCallDelta, Usage
 from tiebreak.core.model import ModelRef, Request
 from tiebreak.core.protocols import Listener
@@ -88,6 +88,8 @@ class GatewayCalls:
         """Calls that are being answered, also those whose agent has hung up."""
         self._in_vain = 0
         self._with_tools = self._without_tools = 0
+        self._took_verbatim = False
+        """The server has answered a request in the agent's own words."""
         self._seen: set[int] = set()
         self._redact = caller.redact
         provider = provider_class(trial.model.provider)
@@ -135,7 +137,7 @@ class GatewayCalls:
             heard.end_verbatim()
         except ProviderError as error:
             self._note_cut(f"not answered: {error}", request, heard, clock.monotonic() - began)
-            self._trouble(error)
+            self._trouble(RejectedRequest(str(error), error.status) if self._is_own_doing(request, error) else error)
             raise
         except (ContestantOver, Interrupted) as over:
             context.halt(over)
@@ -145,6 +147,15 @@ class GatewayCalls:
             raise
         self._answered(request, reply, heard, clock.monotonic() - began)
         return reply
+
+    def _is_own_doing(self, request: Request, error: ProviderError) -> bool:
+        """Whether the server refuses what the agent wrote, and nothing that we or the user's settings made of it.
+
+        Its words went out as they were, and the server had taken others of them with the same settings: so it is neither
+        our translation, nor a setting, nor an agent that this server cannot serve at all.
+        """
+        verbatim = request.verbatim
+        return error.kind is FailureKind.BAD_REQUEST and verbatim is not None and verbatim.whole and self._took_verbatim
 
     def _over(self, call: asyncio.Future[Reply]) -> None:
         del self._open[call]
@@ -215,6 +226,7 @@ class GatewayCalls:
 
     def _answered(self, request: Request, reply: Reply, heard: _Heard, seconds: float) -> None:
         self.trouble, self._in_vain = None, 0
+        self._took_verbatim = self._took_verbatim or request.verbatim is not None
         self._with_tools += bool(request.tools)
         self._without_tools += not request.tools
         more: dict[str, Any] = {} if request.tools else {"without_tools": True}

@@ -12,7 +12,16 @@ from msgspec import structs
 
 from tiebreak.core.clock import Clock
 from tiebreak.core.endings import WORK, Counts
-from tiebreak.core.errors import AgentError, BenchmarkError, FailureKind, OutOfCalls, ProviderError, SandboxError, UsageError
+from tiebreak.core.errors import (
+    AgentError,
+    BenchmarkError,
+    FailureKind,
+    OutOfCalls,
+    ProviderError,
+    RejectedRequest,
+    SandboxError,
+    UsageError,
+)
 from tiebreak.core.events import Event, TrialStep
 from tiebreak.core.message import Message, Reply, Tool
 from tiebreak.core.protocols import Agent, Attendant
@@ -304,7 +313,8 @@ class TaskTrialContext(TrialContext):
         changes = await self._workspace.changes()
         verdict = None
         # A model that nobody could reach has done nothing that need be checked.
-        unreached = isinstance(error, (ProviderError, SandboxError)) and not _out_of_context(error) and not changes.files
+        own_doing = _out_of_context(error) or isinstance(error, RejectedRequest)
+        unreached = isinstance(error, (ProviderError, SandboxError)) and not own_doing and not changes.files
         if self._task.check is not None and not unreached:
             verdict = await self.verify()
         return Work(
@@ -358,12 +368,14 @@ _ENDINGS: tuple[tuple[type[BenchmarkError], WorkOutcome], ...] = (
     (OutOfCalls, WorkOutcome.BUDGET),
     (AgentError, WorkOutcome.AGENT_ERROR),
     (SandboxError, WorkOutcome.SANDBOX_ERROR),
+    (RejectedRequest, WorkOutcome.REJECTED),
     (ProviderError, WorkOutcome.PROVIDER_ERROR),
 )
 _KINDS = {
     WorkOutcome.TIMEOUT: FailureKind.TIMEOUT,
     WorkOutcome.BUDGET: FailureKind.BUDGET,
     WorkOutcome.CONTEXT: FailureKind.CONTEXT_LENGTH,
+    WorkOutcome.REJECTED: FailureKind.BAD_REQUEST,
     WorkOutcome.AGENT_ERROR: FailureKind.AGENT,
     WorkOutcome.SANDBOX_ERROR: FailureKind.SANDBOX,
     WorkOutcome.VERIFIER_ERROR: FailureKind.VERIFIER,

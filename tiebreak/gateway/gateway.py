@@ -142,7 +142,7 @@ class Gateway:
             body, left_out = passed_on(route.dialect.name, exchange.body)
             if left_out:
                 answers.probed(f"left out of the request: {', '.join(left_out)[:_LONGEST_NOTE]}")
-            request = replace(request, verbatim=_verbatim_request(exchange, route, body))
+            request = replace(request, verbatim=_verbatim_request(exchange, route, body, whole=not left_out))
         head = AnswerHead(f"{route.dialect.prefix}{secrets.token_hex(12)}", self._model, int(datetime.now(UTC).timestamp()))
         outgoing = _Outgoing(exchange, route, self._memory, head, streamed=request.stream)
         with outgoing.kept_alive(self._ping_every_s):
@@ -162,11 +162,11 @@ class Gateway:
             return route.dialect.opaque_request(exchange.body, route)
 
 
-def _verbatim_request(exchange: Exchange, route: Route, body: bytes) -> Verbatim:
+def _verbatim_request(exchange: Exchange, route: Route, body: bytes, *, whole: bool) -> Verbatim:
     dialect = route.dialect
     headers = {name: exchange.headers[name] for name in dialect.kept_headers if name in exchange.headers}
     query = "&".join(one for one in exchange.query.split("&") if one in dialect.kept_queries)
-    return Verbatim(dialect=dialect.name, body=body, headers=headers, query=query)
+    return Verbatim(dialect=dialect.name, body=body, headers=headers, query=query, whole=whole)
 
 
 def _keys(exchange: Exchange) -> set[str]:

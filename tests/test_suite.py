@@ -1,0 +1,64 @@
+"""The suite itself: nothing is left out, and the fast part needs little."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SLOW_LIST = ROOT / "tests" / "slow_tests.txt"
+
+
+def _commands_of(target: str) -> list[list[str]]:
+    """The pytest command lines that a target of the Makefile runs, without running them."""
+    # The environments are there as far as make is concerned: only the commands matter.
+    stamps = [option for name in ("dev", "full") for option in ("-o", f".venv/.installed-{name}")]
+    done = subprocess.run(["make", "-n", *stamps, target], cwd=ROOT, check=True, capture_output=True, text=True)
+    lines = [shlex.split(line) for line in done.stdout.splitlines() if " -m pytest " in line]
+    return [line[line.index("pytest") + 1 :] for line in lines]
+
+
+def _collected(*arguments: str) -> set[str]:
+    """The tests that a pytest command line chooses."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
+    return {line for line in done.stdout.splitlines() if "::" in line}
+
+
+def test_fast_tests_and_the_rest_are_all_tests() -> None:
+    """`make test-all` begins with `make test`, and both together run every test once."""
+    fast, rest = (_collected(*line) for line in _commands_of("test-all"))
+    assert _commands_of("test-all")[:1] == _commands_of("test")
+    assert fast & rest == set()
+    assert fast | rest == _collected()
+    assert len(fast) > len(rest) > 0
+
+
+def test_every_slow_test_exists() -> None:
+    """A test that was renamed would come back into the fast part unseen."""
+    for line in SLOW_LIST.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            path, _, function = line.partition("::")
+            source = (ROOT / "tests" / path).read_text(encoding="utf-8")
+            assert re.search(rf"^\s*(async )?def {re.escape(function)}\(", source, re.MULTILINE), line
+
+
+def _pins(name: str) -> set[str]:
+    return set(re.findall(r"^(\S+==\S+)", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_lock_files_agree(name: str) -> None:
+    """They fill one environment, one after the other."""
+    assert _pins(name) - _pins("requirements-full.lock") == set()
+    assert "://" not in (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_ci_and_the_readme_run_all_tests() -> None:
+    assert "\nmake test-all" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").rstrip().endswith("make test-all")
