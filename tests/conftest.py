@@ -47,7 +47,7 @@ COMPONENTS: dict[str, Callable[[], bool]] = {
     "clients": _has("anthropic", "ollama", "openai", "google", "google.genai"),
     "notebook": _has("ipykernel", "nbclient", "pandas"),
     "parquet": _has("pyarrow"),
-    "scorers": _has("jsonschema", "langdetect", "nltk", "regex", "rouge_score", "sacrebleu"),
+    "scorers": _has("jsonschema", "langdetect", "nltk", "rapidfuzz", "regex", "rouge_score", "sacrebleu"),
     "site": _has("zensical", "mkdocstrings"),
     "cc": lambda: shutil.which("cc") is not None,
     "openssl": lambda: shutil.which("openssl") is not None,

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, Unpack, cast, get_type_hints, overload
 
 from tiebreak.config import load_config, read_env_file, results_root
 from tiebreak.core.errors import BenchmarkError, MissingExtra, ModelError, UsageError
-from tiebreak.core.events import ContestantState, Event
+from tiebreak.core.events import COMPLETE, Event
 from tiebreak.core.files import atomic_writer
 from tiebreak.core.model import ModelRef
 from tiebreak.core.protocols import Watcher
@@ -117,7 +117,7 @@ class Run:
     @property
     def complete(self) -> bool:
         """Whether every contestant has done all that was planned."""
-        return all(c.finished and c.state == ContestantState.FINISHED for c in self._alone)
+        return all(c.finished and c.state in COMPLETE for c in self._alone)
 
     @property
     def _alone(self) -> Sequence[ContestantSummary]:

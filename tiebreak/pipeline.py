@@ -25,6 +25,7 @@ from tiebreak.engine.budget import Amount, worst_usage
 from tiebreak.engine.estimate import Estimate, estimate
 from tiebreak.engine.execute import Assignment, execute
 from tiebreak.engine.plan import Plan, make_plan
+from tiebreak.engine.race import Answered, Race
 from tiebreak.engine.rescore import Rescorer
 from tiebreak.engine.stop import Stop
 from tiebreak.engine.timing import time_answers
@@ -92,7 +93,10 @@ async def run_plan(
     with Store.open(spec.results_dir, describe(plan, clock or SystemClock()), without=indexes_to_put_off(plan)) as store:
         plan = plan.share()
         todo, spent = assignments(plan, store), spent_before(plan, store)
-        happening = execute(todo, plan.spec, kinds=kinds, stop=stop, clock=clock, already_spent=spent, attendant=attendant)
+        race = race_of(plan, store) if plan.spec.protocol.races else None
+        happening = execute(
+            todo, plan.spec, kinds=kinds, stop=stop, clock=clock, already_spent=spent, attendant=attendant, race=race
+        )
         events = store.committed(happening)
         async with contextlib.aclosing(events):  # type: ignore[type-var]
             async for event in events:
@@ -130,8 +134,10 @@ def summary_if_done(plan: Plan) -> Summary | None:
             return None
         if summary is None or continued(reader.info, describe(plan, SystemClock())) != reader.info:
             return None
-    again = plan.spec.retry_failed
+    again, until = plan.spec.retry_failed, plan.spec.protocol.until
     for c in summary.contestants:
+        if c.state == ContestantState.DECIDED and until == summary.info.protocol.until:
+            continue
         results = c.answered - c.exhausted if again else c.answered + sum(c.failures.get(kind, 0) for kind in STANDING)
         if results != plan.trials_per_contestant or c.state != ContestantState.FINISHED:
             return None
@@ -181,6 +187,15 @@ def spent_before(plan: Plan, store: Store, *, this_session: bool = False) -> Amo
             spent += Amount.of(own.priced, model) + Amount.of(own.unpriced, model)
             spent += Amount.of(worst_usage(own.unknown_characters, model.sent, own.unknown_attempts), model)
     return spent
+
+
+def race_of(plan: Plan, store: Store) -> Race:
+    """The race a plan is run as, where it stood when it was stopped."""
+    protocol = plan.spec.protocol
+    racing = [contestant.label for contestant in plan.spec.contestants if not contestant.reference]
+    race = Race.by(protocol.until, racing, planned=len(plan.order), repeats=protocol.repeats)
+    race.replay(Answered(**row) for row in store.answered())
+    return race
 
 
 def describe(plan: Plan, clock: Clock) -> RunInfo:

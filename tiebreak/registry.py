@@ -17,7 +17,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -38,7 +38,7 @@ from tiebreak.core.errors import (
     UsageError,
 )
 from tiebreak.core.model import ModelRef, house_of
-from tiebreak.core.protocols import Agent, Dataset, Provider, Scorer
+from tiebreak.core.protocols import Agent, Dataset, Provider, Scorer, Strategy
 from tiebreak.core.run import IN_MEMORY, Source
 from tiebreak.core.sample import Sample
 
@@ -103,6 +103,10 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "judge": "tiebreak.scorers.judge:Judge",
         "code": "tiebreak.scorers.code:Code",
         "check": "tiebreak.scorers.checks:Checked",
+    },
+    "strategies": {
+        "leader": "tiebreak.stats.race:Leader",
+        "tiers": "tiebreak.stats.race:Tiers",
     },
     "datasets": {
         "truthfulness": "tiebreak.datasets.shipped:truthfulness",
@@ -461,6 +465,12 @@ def _code_file(name: str, option: str) -> ModuleType:
     """A file of functions that a scorer may call."""
     with _working_folder_on_path():
         return cast(ModuleType, _loaded("scorers", name, lambda: _file_module(Path(option).expanduser().resolve())))
+
+
+def make_strategy(name: str, contestants: Sequence[str], planned: int) -> Strategy:
+    """A strategy ready to race: a registered one, or code by its place."""
+    found = plugin("strategies", name)
+    return cast(Strategy, _loaded("strategies", name, lambda: found(contestants, planned)))
 
 
 def load_dataset(name: str, source: Source | None = None) -> Dataset:

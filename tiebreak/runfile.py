@@ -49,6 +49,7 @@ class RunFile(Record, frozen=True, kw_only=True):
     repeats: _Count | None = None
     seed: int | None = None
     choose_on: Literal["half"] | None = None
+    until: str | None = None
     # settings of every model
     temperature: Annotated[float, msgspec.Meta(ge=0, lt=1e12)] | None = None
     max_tokens: _Count | None = None
@@ -95,8 +96,9 @@ class RunFile(Record, frozen=True, kw_only=True):
 
 
 _SAME = (
-    *("shots", "likelihood", "judge", "limit", "repeats", "seed", "choose_on", "temperature", "max_tokens", "reasoning_effort"),
-    *("follow_ups", "max_model_calls", "task_timeout", "ask_permissions", "max_workers", "max_connections", "rpm", "tpm"),
+    *("shots", "likelihood", "judge", "limit", "repeats", "seed", "choose_on", "until"),
+    *("temperature", "max_tokens", "reasoning_effort", "follow_ups", "max_model_calls", "task_timeout", "ask_permissions"),
+    *("max_workers", "max_connections", "rpm", "tpm"),
     *("timeout", "request_timeout", "max_cost", "max_total_tokens", "max_time", "stream"),
 )
 """Keys that are flags of the same name."""
@@ -175,6 +177,7 @@ def _protocol_data(protocol: Protocol) -> dict[str, Any]:
         "repeats": None if protocol.repeats == 1 else protocol.repeats,
         "seed": protocol.seed or None,
         "choose_on": protocol.choose_on,
+        "until": protocol.until,
         "task_timeout": None if rules.timeout_s == usual.timeout_s else rules.timeout_s,
         "max_model_calls": None if rules.max_model_calls == usual.max_model_calls else rules.max_model_calls,
         "follow_ups": None if rules.follow_ups == usual.follow_ups else rules.follow_ups,

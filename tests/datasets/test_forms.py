@@ -133,7 +133,7 @@ def test_rows_of_the_usual_forms_are_understood(row, prompt, targets, choices, s
     [
         ({"input": [{"role": "robot", "content": "x"}], "ideal": "y"}, "must list messages of role"),
         ({"input": [], "ideal": "y"}, "not empty"),
-        ({"topic": "bees", "__expected": "similar(0.8):x"}, None),
+        ({"topic": "bees", "__expected": "similar(0.8):x"}, "'similar' is not understood"),
         ({"topic": "bees", "__expected": "javascript: output.length"}, "known are assert-set, "),
         ({"a": "1", "b": "2", "__expected": "x"}, "field 'input' is missing; the row has 'a', 'b'"),
     ],

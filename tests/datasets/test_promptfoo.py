@@ -16,6 +16,7 @@ VERDICTS = json.loads((HERE / "verdicts.json").read_text())["verdicts"]
 """What promptfoo said of the suite, with its echo provider, which answers with the prompt."""
 
 
+@pytest.mark.needs("scorers")
 def test_verdicts_are_those_of_promptfoo():
     suite = load_dataset(str(HERE / "suite.yaml"))
     assert len(suite) == len(VERDICTS) >= 50

@@ -128,6 +128,7 @@ def test_python_functions_come_from_the_file_that_was_named(tmp_path):
         make_scorer("assert:python")
 
 
+@pytest.mark.needs("scorers")
 def test_a_megabyte_takes_no_second():
     """Of anything, for every kind."""
     values = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -34,7 +35,8 @@ class Planted:
     async def generate(self, request: Request) -> Reply:
         """Answer as planted."""
         if "says" in answers:
-            return _reply(answers["says"](request.model, request.messages[-1].text))
+            said = answers["says"](request.model, request.messages[-1].text)
+            return _reply(await said if inspect.isawaitable(said) else said)
         system = request.messages[0].text if request.messages[0].role == "system" else ""
         right = answers["is_right"](request.model, request.settings.get("temperature", 0.0), system, request.messages[-1].text)
         return Reply(text="yes" if right else "no", usage=Usage(input_tokens=1, output_tokens=1))

@@ -72,6 +72,7 @@ def sample_options(command: Command) -> Command:
         click.option("--task", multiple=True, metavar="PATH", help="A task file, a folder of tasks, or a pattern."),
         click.option("--limit", type=_COUNT, metavar="N", help="Only N samples, spread over categories."),
         click.option("--repeats", type=_COUNT, default=None, metavar="K", help="Ask every sample K times."),
+        click.option("--until", metavar="WHAT", help="Stop asking whoever is decided: leader, tiers, or ./file.py:Strategy."),
         click.option("--shard", metavar="I/N", help="Only the I-th of N parts, to be merged later; auto/N asks the scheduler."),
         click.option("--data", type=_PATH, metavar="PATH", help="A local copy of a registered dataset: its file or folder."),
         click.option("--field", multiple=True, metavar="COLUMN=FIELD", help="A column of your file and the field it holds."),

@@ -16,8 +16,14 @@ class ContestantState(StrEnum):
     """Stopped early because every further call would have failed alike."""
     TIMED_OUT = "timed_out"
     INTERRUPTED = "interrupted"
+    DECIDED = "decided"
+    """Asked no further, because its place is known already: it is ranked by what it answered."""
     OUT_OF_BUDGET = "out_of_budget"
     """Stopped before the next trial could pass a limit the user set on cost, tokens or time."""
+
+
+COMPLETE = (ContestantState.FINISHED, ContestantState.DECIDED)
+"""Ends after which nothing is left to do."""
 
 
 class ContestantStarted(Record, frozen=True, kw_only=True):

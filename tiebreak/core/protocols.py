@@ -218,6 +218,41 @@ class Scorer(Protocol):
         ...
 
 
+class Row(Protocol):
+    """One sample of a race, once everyone still in it has answered: by contestant the score, None where there is none."""
+
+    @property
+    def group(self) -> str:
+        """What the sample stands or falls with; empty for nothing."""
+        ...
+
+    @property
+    def scores(self) -> Mapping[str, float | None]:
+        """Of everyone still in the race."""
+        ...
+
+    @property
+    def second(self) -> Mapping[str, float | None]:
+        """The same by a second reading of the answers, with failures counted as wrong."""
+        ...
+
+
+class Strategy(Protocol):
+    """Says, from what was answered so far, who need not be asked any more. It is made anew when a run is resumed."""
+
+    def __init__(self, contestants: Sequence[str], planned: int) -> None:
+        """Who races, and over how many samples at most."""
+        ...
+
+    def observe(self, row: Row) -> None:
+        """The next sample, in the order of the plan."""
+        ...
+
+    def decided(self) -> Mapping[str, str]:
+        """Whoever need not be asked any more, and why, in words that follow "stopped after 212 of 1,000:"."""
+        ...
+
+
 class Dataset(Protocol):
     """Samples that can be reached by position, so that a run need not hold them all."""
 

@@ -67,6 +67,8 @@ def scorer_name(versioned: str) -> str:
     return name if version.isdecimal() and name else versioned
 
 
+ALL = "all"
+"""Nobody leaves early, though somebody may have before."""
 IN_MEMORY = "samples from Python"
 """The dataset of a run whose samples a program made: they are kept beside the store."""
 SAMPLES_FILE = "samples.jsonl"
@@ -95,10 +97,17 @@ class Protocol:
     tasks: TaskRules = field(default_factory=TaskRules)
     choose_on: str = ""
     """half: the best contestant is chosen on one half of the samples and tested on the other; empty: on all."""
+    until: str = ""
+    """The strategy by which contestants leave early, `all` for one that no longer does, empty for none ever."""
     form: str = ""
     """The dataset's own protocol in words, with what it can be compared with."""
     public_since: int | None = None
     """The year since which models may have seen the answers."""
+
+    @property
+    def races(self) -> bool:
+        """Whether contestants may leave before the end of the plan."""
+        return self.until not in ("", ALL)
 
     @property
     def imported(self) -> bool:

@@ -27,6 +27,7 @@ from tiebreak.engine.budget import Amount, Budget, Purse
 from tiebreak.engine.call import Caller
 from tiebreak.engine.context import JudgeModel
 from tiebreak.engine.deadlines import Deadlines
+from tiebreak.engine.race import Race
 from tiebreak.engine.recording import Cache, Recorder, Replay
 from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
 from tiebreak.engine.task_context import TaskSetup
@@ -119,6 +120,7 @@ async def execute(
     clock: Clock | None = None,
     already_spent: Amount | None = None,
     attendant: Attendant | None = None,
+    race: Race | None = None,
 ) -> AsyncIterator[Event]:
     """Do the trials and tell what happens. Every contestant ends in exactly one ContestantFinished.
 
@@ -133,6 +135,7 @@ async def execute(
         clock=clock or SystemClock(),
         already_spent=already_spent or Amount(),
         attendant=attendant,
+        race=race,
     )
     work = asyncio.create_task(engine.run(assignments))
     work.add_done_callback(lambda _: mailbox.close())
@@ -224,6 +227,7 @@ class _Engine:
     servers: dict[str, asyncio.Lock] = field(default_factory=dict)
     judge: JudgeModel | None = None
     attendant: Attendant | None = None
+    race: Race | None = None
     task_setup: TaskSetup | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -250,7 +254,8 @@ class _Engine:
         """All contestants, no more than max_workers at once, until done or stopped."""
         async with self._judging():
             self.task_setup = await self._prepare_tasks()
-            slots = asyncio.Semaphore(self.spec.pace.max_workers)
+            # Who races is asked together.
+            slots = asyncio.Semaphore(len(assignments) if self.race else self.spec.pace.max_workers)
             ticker = asyncio.create_task(self.deadlines.watch())
             count = len(assignments)
             jobs = [
@@ -317,6 +322,8 @@ class _Engine:
             # A bug in a plugin, or ours: loud, but no reason to lose the other contestants' work.
             log.exception("%s stopped on an error nobody expected", assignment.label)
             progress.state, progress.message = ContestantState.FAILED, f"unexpected {type(error).__name__}: {error}"
+        if self.race is not None:
+            self.race.leave(assignment.label)
         self.mailbox.put(
             ContestantFinished(
                 contestant=assignment.label,
@@ -438,6 +445,8 @@ class _Engine:
         for trial in assignment.trials:
             if self.stop.draining or progress.ended:
                 return
+            if self.race is not None and not await self._is_in_race(assignment.label, trial, progress):
+                return
             try:
                 result = await attempt(trial, tools)
             except Interrupted:
@@ -447,11 +456,31 @@ class _Engine:
                 return
             self.mailbox.put(TrialFinished(result))
             progress.count(result)
+            if self.race is not None:
+                self.race.observe(result)
             if progress.ended:
                 # Whoever waits for a slot, or before a further attempt, does not ask any more.
                 tools.caller.gate.end(progress.state, progress.message)
             if self.mailbox.full:
                 await self.mailbox.room()
+
+    async def _is_in_race(self, label: str, trial: Trial, progress: _Progress) -> bool:
+        """Wait for the others; False, and the contestant is over, when its place is known."""
+        assert self.race is not None
+        asked = await self._unless_stopped(self.race.may_ask(label, trial.place))
+        if not asked and not self.stop.draining:
+            progress.end(ContestantState.DECIDED, self.race.reason(label))
+        return asked
+
+    async def _unless_stopped(self, waiting: Coroutine[Any, Any, bool]) -> bool:
+        """What is waited for; False as soon as the run is being stopped."""
+        task, stopped = asyncio.ensure_future(waiting), asyncio.ensure_future(self.stop.wanted())
+        try:
+            await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+            return task.done() and task.result()
+        finally:
+            task.cancel()
+            stopped.cancel()
 
     def _gate(self, model: ModelRef, label: str, account: Account) -> Gate:
         return Gate(

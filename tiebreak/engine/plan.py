@@ -67,12 +67,19 @@ class Plan:
     def trials(self, contestant: Contestant) -> Iterator[Trial]:
         """The trials of one contestant, made one by one."""
         digest, show = contestant.digest, self._presenter(contestant)
-        for repeat in range(self.spec.protocol.repeats):
-            for place, position in enumerate(self.order) if self.places is None else zip(self.places, self.order, strict=True):
-                shown = show(self.dataset[position], repeat=repeat)
-                asked = shown.asked_digest
-                identity = trial_id(asked, digest, repeat)
-                yield Trial(sample=shown, contestant=contestant, repeat=repeat, asked=asked, id=identity, place=place)
+        for repeat, place, position in self._places():
+            shown = show(self.dataset[position], repeat=repeat)
+            asked = shown.asked_digest
+            identity = trial_id(asked, digest, repeat)
+            yield Trial(sample=shown, contestant=contestant, repeat=repeat, asked=asked, id=identity, place=place)
+
+    def _places(self) -> Iterator[tuple[int, int, int]]:
+        """Repeat, place in the plan and position in the dataset of each trial; in a race a sample's repeats come together."""
+        repeats, places = range(self.spec.protocol.repeats), self.places or range(len(self.order))
+        if self.spec.protocol.races:
+            yield from ((repeat, place, at) for place, at in zip(places, self.order, strict=True) for repeat in repeats)
+        else:
+            yield from ((repeat, place, at) for repeat in repeats for place, at in zip(places, self.order, strict=True))
 
     def shown(self, sample: Sample, contestant: Contestant, repeat: int = 0) -> Sample:
         """A sample as a contestant is asked it."""

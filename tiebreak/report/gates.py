@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiebreak.core.errors import FailureKind
-from tiebreak.core.events import ContestantState
+from tiebreak.core.events import COMPLETE
 from tiebreak.report.summary import ContestantSummary, Summary
 
 _OWN_DOING = frozenset({FailureKind.UNCHECKED})
@@ -17,7 +17,7 @@ def exit_code(
     if all(contestant.asked == _broken(contestant) for contestant in summary.contestants):
         return 1
     for contestant in summary.contestants:
-        finished = contestant.finished and contestant.state == ContestantState.FINISHED
+        finished = contestant.finished and contestant.state in COMPLETE
         if not finished or _broken(contestant) > allow_failures * contestant.planned:
             return 2
     if fail_under is not None and any(_share_right(contestant) < fail_under for contestant in summary.tested):
@@ -27,7 +27,7 @@ def exit_code(
 
 def is_complete(summary: Summary) -> bool:
     """Whether every contestant has done all that was planned."""
-    return all(c.finished and c.state == ContestantState.FINISHED for c in summary.contestants)
+    return all(c.finished and c.state in COMPLETE for c in summary.contestants)
 
 
 def _broken(contestant: ContestantSummary) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from tiebreak.core.contestant import Contestant
+from tiebreak.core.events import ContestantState
 from tiebreak.core.model import ModelRef
 from tiebreak.core.run import RunInfo
 from tiebreak.report.factors import Chosen, Factor, choose_best, compare_factors
@@ -147,13 +148,19 @@ class ContestantSummary:
 
     @property
     def finished(self) -> bool:
-        """Whether every planned trial was asked."""
-        return self.not_asked == 0
+        """Whether every planned trial was asked, or need not be."""
+        return self.not_asked == 0 or self.decided
+
+    @property
+    def decided(self) -> bool:
+        """Whether it left a race, and so was not asked everything."""
+        return self.state == ContestantState.DECIDED and self.not_asked > 0
 
     @property
     def rankable(self) -> bool:
-        """Whether it was asked everything and answered enough of it."""
-        return self.finished and self.score is not None and self.samples >= _RANKED_FROM * self.planned_samples
+        """Whether it was asked everything it had to be and answered enough of it."""
+        share = self.asked / self.planned if self.decided else 1.0
+        return self.finished and self.score is not None and self.samples >= _RANKED_FROM * share * self.planned_samples
 
     @property
     def per_second(self) -> float:
@@ -292,7 +299,7 @@ def _by_what_they_have(counted: Sequence[tuple[ContestantSummary, Counted]]) -> 
 
 def _done(contestant: ContestantSummary, tally: Tally, numbers: SampleNumbers, repeats: int) -> int:
     """How many samples from the beginning of the plan a contestant has been asked, without a gap."""
-    if contestant.finished:
+    if contestant.not_asked == 0:
         return contestant.planned_samples
     ended = zip(numbers.places, tally.counts, tally.failed, strict=True)
     gaps = (number for number, (place, n, failed) in enumerate(ended) if place != number or n + failed < repeats)
@@ -308,7 +315,11 @@ def _course(reader: StoreReader, numbers: SampleNumbers, labels: Sequence[str]) 
     return Course(
         groups=numbers.groups,
         planned=reader.info.samples,
-        schedule=Schedule(earlier, tuple(sorted(looks, key=lambda look: (look.planned, look.asked)))),
+        schedule=Schedule(
+            earlier,
+            tuple(sorted(looks, key=lambda look: (look.planned, look.asked))),
+            raced=bool(reader.info.protocol.until),
+        ),
     )
 
 

@@ -55,7 +55,7 @@ def score(contestant: ContestantSummary) -> str:
     """
     if contestant.score is None:
         return "–"
-    n = "" if contestant.finished else f" n={contestant.answered}"
+    n = "" if contestant.not_asked == 0 else f" n={contestant.answered}"
     return f"{contestant.score:.2f} [{contestant.low:.2f}, {contestant.high:.2f}]{n}"
 
 

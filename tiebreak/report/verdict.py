@@ -43,7 +43,7 @@ def claims(summary: Summary) -> list[Claim]:
     contest = _contest(summary)
     _check(summary, contest)
     value = [*_cost(summary), *_speed(summary)]
-    rest = [*_scale(summary), *value, *_readings(summary), *_looks(summary), *_left_out(summary)]
+    rest = [*_scale(summary), *value, *_readings(summary), *_looks(summary), *_raced(summary), *_left_out(summary)]
     found = [contest, *_effects(summary), *rest]
     return found if len(found) >= _ENOUGH else [*found, *_against_reference(summary)]
 
@@ -267,6 +267,21 @@ def _looks(summary: Summary) -> list[Claim]:
     """How often somebody looked early, or asked for more, and what that costs."""
     facts = {"looks": summary.looks, "extensions": summary.extensions, "error": summary.error}
     return [Claim("looks", facts)] if (summary.looks or summary.extensions) and summary.comparisons else []
+
+
+def _raced(summary: Summary) -> list[Claim]:
+    """What a race spared, and of whom."""
+    spared = [c for c in summary.tested if c.decided]
+    if not spared:
+        return []
+    costs = [None if c.cost_per_trial is None else c.cost_per_trial * c.not_asked for c in spared]
+    facts = {
+        "asked": sum(c.asked for c in summary.tested),
+        "planned": sum(c.planned for c in summary.tested),
+        "decided": {c.label: {"asked": c.asked, "planned": c.planned, "why": c.message} for c in spared},
+        "saved_usd": None if None in costs else sum(cost or 0.0 for cost in costs),
+    }
+    return [Claim("raced", facts)]
 
 
 def _left_out(summary: Summary) -> list[Claim]:
@@ -498,6 +513,14 @@ def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
+def _tell_raced(facts: Facts) -> str:
+    each = "; ".join(
+        f"{label} stopped after {one['asked']:,} of {one['planned']:,}: {one['why']}" for label, one in facts["decided"].items()
+    )
+    saved = f" (about ${facts['saved_usd']:.2f})" if facts["saved_usd"] else ""
+    return f"{facts['asked']:,} of {facts['planned']:,} planned trials were asked; the rest{saved} was not needed. {each}."
+
+
 def _tell_left_out(facts: Facts) -> str:
     failed: Mapping[str, Mapping[str, int]] = facts["failed"]
     said = []
@@ -541,6 +564,7 @@ _WORDS: Mapping[str, Callable[[Facts], str]] = {
     "speed": _tell_speed,
     "readings": _tell_readings,
     "looks": _tell_looks,
+    "raced": _tell_raced,
     "left_out": _tell_left_out,
     "above_reference": _tell_above,
     "not_above_reference": _tell_not_above,

@@ -14,7 +14,7 @@ from tiebreak.contestants import LineUp
 from tiebreak.core.contestant import AgentRef, Contestant
 from tiebreak.core.errors import DatasetError, ModelError, UsageError
 from tiebreak.core.model import Limits, ModelRef
-from tiebreak.core.run import IN_MEMORY, Pace, Protocol, RunSpec, Shard, TaskRules, resumed
+from tiebreak.core.run import ALL, IN_MEMORY, Pace, Protocol, RunSpec, Shard, TaskRules, resumed
 from tiebreak.prices import with_price
 from tiebreak.registry import check_key, check_settings, is_known, loadable, make_agent, provider_class, spelled_tasks
 from tiebreak.report.caveats import unequal_settings
@@ -75,6 +75,7 @@ def _new(flags: Flags, config: Config, notes: Notes, command: str) -> RunSpec:
         seed=flags.seed or 0,
         tasks=flags.task_rules(TaskRules()),
         choose_on=flags.choose_on or "",
+        until="" if flags.until in (None, ALL) else str(flags.until),
     )
     spec = RunSpec(
         protocol=protocol,
@@ -146,6 +147,7 @@ def _resumed(flags: Flags, config: Config, notes: Notes) -> RunSpec:
         dataset=_dataset_of(flags) if flags.dataset or flags.task else spec.protocol.dataset,
         limit=flags.limit or spec.protocol.limit,
         choose_on=flags.choose_on or spec.protocol.choose_on,
+        until=_until(flags, spec.protocol),
         tasks=flags.task_rules(spec.protocol.tasks),
     )
     return replace(
@@ -155,6 +157,13 @@ def _resumed(flags: Flags, config: Config, notes: Notes) -> RunSpec:
         pace=flags.pace(spec.pace, config.batch),
         retry_failed=flags.retry_failed,
     )
+
+
+def _until(flags: Flags, protocol: Protocol) -> str:
+    """Who raced once has looked early, whatever comes after."""
+    if flags.until == ALL and not protocol.until:
+        return ""
+    return flags.until or protocol.until
 
 
 def _which(shard: Shard | None) -> str:

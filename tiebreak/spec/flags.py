@@ -112,6 +112,7 @@ class Flags(ModelFlags, SampleFlags):
     limit: int | None = None
     repeats: int | None = None
     shard: str | None = None
+    until: str | None = None
     choose_on: str | None = None
     # what only a run file says
     file: Path | None = None

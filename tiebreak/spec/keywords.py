@@ -56,6 +56,8 @@ class Options(TypedDict, total=False):
     limit: int
     repeats: int
     choose_on: Literal["half"]
+    until: str
+    shard: str
     # how fast, and how much
     parallel: bool
     max_workers: int

@@ -77,11 +77,20 @@ def tiers_of(rows: Sequence[int], scores: Sequence[float], better: frozenset[tup
 
 
 def leader_of(found: tuple[tuple[int, ...], ...], better: frozenset[tuple[int, int]]) -> int | None:
-    """Who is shown to be better than everyone else in these tiers."""
+    """Who is shown to be better than everyone else in these tiers; also by way of another, whom it beats."""
     if not found or len(found[0]) > 1:
         return None
-    first, others = found[0][0], [row for tier in found[1:] for row in tier]
-    return first if others and all((first, other) in better for other in others) else None
+    first, others = found[0][0], {row for tier in found[1:] for row in tier}
+    return first if others and others <= _beaten(first, better) else None
+
+
+def _beaten(row: int, better: frozenset[tuple[int, int]]) -> set[int]:
+    """Everyone a contestant is shown to be better than, and whom those are shown to be better than."""
+    beaten, new = set[int](), {row}
+    while new:
+        new = {loser for winner, loser in better if winner in new} - beaten
+        beaten |= new
+    return beaten
 
 
 def fitted_scores(table: Floats) -> Floats:

@@ -10,6 +10,8 @@ EXTENSION = 0.01
 """The error that every extension of a run adds."""
 _FOR_LOOKS = 0.2
 """The share of an end's error that goes to looks before that end, where there were any."""
+RACING = SURE * _FOR_LOOKS
+"""The error that decisions of a race may make before the planned end."""
 Pair = tuple[int, int]
 
 
@@ -40,6 +42,8 @@ class Schedule:
     earlier: tuple[int, ...] = ()
     """Samples after which the run was to end, before it was extended."""
     looks: tuple[Look, ...] = ()
+    raced: bool = False
+    """Whether the run itself looked all the time, to end early for those it was shown enough of."""
 
     @property
     def total(self) -> float:
@@ -65,7 +69,7 @@ class Schedule:
         return sum(_FOR_LOOKS * _alpha(place) for place, was in enumerate(looked) if was)
 
     def _looked(self, pair: Pair, end: int) -> bool:
-        return any(look.planned == end and look.is_early(pair) for look in self.looks)
+        return self.raced or any(look.planned == end and look.is_early(pair) for look in self.looks)
 
 
 def _alpha(place: int) -> float:

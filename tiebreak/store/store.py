@@ -50,6 +50,11 @@ _USED = f"""
     FROM trials GROUP BY contestant
 """
 
+_ANSWERED = f"""
+    SELECT t.contestant, s.place, s.grouped, t.outcome, t.score, t.second FROM trials t JOIN samples s USING (asked)
+    WHERE t.superseded = 0 AND (t.outcome <> 'failed' OR t.failure_kind IN {STANDING}) ORDER BY s.place, t.number
+"""
+
 _JUDGED_AS = "CASE WHEN failure_kind = 'unchecked' AND text IS NOT NULL THEN 'answered' ELSE outcome END"
 """The outcome of a trial that is judged anew: an answer that nobody had judged yet is an answer."""
 
@@ -126,6 +131,22 @@ class Store:
         """Write the events and yield each on once it is on disk."""
         redact = Redactor.from_environment()
         return Writer(self._connection, self._numbers, redact, resumed=self.resumed).committed(events)
+
+    def answered(self) -> Iterator[dict[str, Any]]:
+        """Every result so far, in the order of the plan, as a race goes by it."""
+        if not self.resumed:
+            return
+        labels = {number: label for label, number in self._numbers.items()}
+        for number, place, group, outcome, score, second in self._connection.execute(_ANSWERED):
+            value = score if score is not None or outcome == Outcome.FAILED else 0.0
+            other = value if second is None else second
+            yield {
+                "contestant": labels[number],
+                "place": place,
+                "group": group,
+                "score": value,
+                "second": 0.0 if other is None else other,
+            }
 
     @contextlib.contextmanager
     def all_or_nothing(self) -> Iterator[None]:
@@ -366,7 +387,7 @@ def compared(protocol: Protocol) -> dict[str, Any]:
     and how the best is chosen changes no result.
     """
     parts = asdict(protocol)
-    del parts["dataset"], parts["source"]["path"], parts["choose_on"]
+    del parts["dataset"], parts["source"]["path"], parts["choose_on"], parts["until"]
     parts["tasks"] = (protocol.tasks.follow_ups, protocol.tasks.ask_permissions)
     return parts
 
