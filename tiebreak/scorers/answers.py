@@ -106,6 +106,8 @@ def stated_before(text: str) -> str:
 
     On a line of its own, or after a "no" or "wait", the last statement takes the place of the one before.
     """
+    if text.lower().count("ans") < 2:
+        return ""
     start = _last_marker(text)
     line = text.rfind("\n", 0, max(start, 0)) + 1
     end = max((text.rfind(mark, line, max(start, 0)) for mark in ".!?;"), default=-1)

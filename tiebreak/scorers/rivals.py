@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tiebreak.scorers.wording import STOP, Accepted
-from tiebreak.scorers.words import MARKS, Passage, known
+from tiebreak.scorers.words import MARKS, Passage, known, passage_of
 
 _COPULAS = known("is are was were")
 _POINTERS = known("it this that he she they him her them")
@@ -37,19 +37,18 @@ def states_another(text: str, accepted: Accepted) -> bool:
     """Whether another name is stated as the answer, and every mention of an accepted one is about something else."""
     if not any(alias.text[:1].isupper() for alias in accepted.aliases):
         return False
-    clauses = list(_clauses(Passage(text)))
-    if len(clauses) < 2 or len(clauses) > _MOST_CLAUSES:
-        return False
-    rival = next((place for place, clause in enumerate(clauses) if _states_rival(clause, place, accepted)), None)
-    if rival is None:
+    clauses = list(_clauses(passage_of(text)))
+    if not 1 < len(clauses) <= _MOST_CLAUSES:
         return False
     named = [clause for clause in clauses if not accepted.words.isdisjoint(clause.words)]
-    return bool(named) and all(_is_about_something_else(clause, accepted) for clause in named)
+    if not named or not all(_is_about_something_else(clause, accepted) for clause in named):
+        return False
+    return any(_states_rival(clause, place, accepted) for place, clause in enumerate(clauses))
 
 
 def is_other_name(text: str, accepted: Accepted) -> bool:
     """Whether the text is a name, or a number, and no accepted one."""
-    passage = Passage(text)
+    passage = passage_of(text)
     raw, words = passage.raw, passage.words
     return accepted.words.isdisjoint(words) and _is_name(raw, words, accepted)
 

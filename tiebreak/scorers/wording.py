@@ -9,7 +9,18 @@ from itertools import pairwise, takewhile
 
 from tiebreak.scorers.answers import without_latex
 from tiebreak.scorers.denial import stands
-from tiebreak.scorers.words import INITIAL, MARKS, Passage, is_number, known, normal, normal_words, raw_tokens, squeezed
+from tiebreak.scorers.words import (
+    INITIAL,
+    MARKS,
+    Passage,
+    is_number,
+    known,
+    normal,
+    normal_words,
+    passage_of,
+    raw_tokens,
+    squeezed,
+)
 
 STOP = known(
     "a an the of in on at to for by and or with from as is are was were be been it its this that these those his her their he she"
@@ -124,7 +135,7 @@ def _remembered(question: str, targets: tuple[str, ...]) -> Accepted:
 
 def says(text: str, accepted: Accepted) -> bool:
     """Whether the text says one of the accepted answers."""
-    passage = Passage(text)
+    passage = passage_of(text)
     if _says_any(passage, text, accepted):
         return True
     apart = _GLUED.sub(" ", text) if _MAYBE_GLUED.search(text) else text
