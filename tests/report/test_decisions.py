@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.judged import ENGINE_WORLDS, decided, engine_run, false_in, store_run, summary_of_draw, value_of, verdict_of
+from support.judged import decided, engine_run, false_in, store_run, summary_of_draw, value_of, verdict_of
 from support.made import Planted, Trials, samples, summary_of, write_run
 from support.worlds import TEN_POINTS, VALUES, WORLDS
 
@@ -85,9 +85,9 @@ def test_the_store_decides_as_the_pure_function_does(name: str, tmp_path: Path) 
         assert decided(store_run(world, draw, tmp_path / str(seed))) == decided(summary_of_draw(world, draw))
 
 
-@pytest.mark.parametrize("name", ENGINE_WORLDS)
+@pytest.mark.parametrize("name", WORLDS)
 def test_the_engine_decides_as_the_pure_function_does(name: str, tmp_path: Path) -> None:
-    """A whole run: planned, asked, failed, refused, judged, stored and summed up."""
+    """A whole run: planned, asked, failed, refused, judged by two rules, stored and summed up."""
     world = WORLDS[name]
     draw = world.draw(np.random.default_rng(3))
     # The plan shuffles the samples: what is decided does not hang on their order.

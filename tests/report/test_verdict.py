@@ -132,6 +132,22 @@ def test_failures_that_would_turn_the_verdict_are_named_first(tmp_path: Path) ->
     assert summary_data(summary)["alternatives"][1]["counted"] == "failures"
 
 
+def test_a_tie_stays_one_where_failures_counted_as_wrong_would_only_show_more(tmp_path: Path) -> None:
+    """Nobody leads as it is counted: that is said, and then what the other way of counting would show."""
+    contestants = [
+        Planted(label="a", planted=only(200, range(190, 200))),
+        Planted(label="b", planted=[*["timeout"] * 30, *[1.0] * 160, *[0.0] * 8, 1.0, 1.0]),
+    ]
+    summary = summary_of(write_run(tmp_path, contestants, 200))
+    claim = claims(summary)[0]
+
+    assert claim.kind == "tie"
+    assert claim.sentence.startswith("b and a are tied at the top: on 170 common samples neither is shown to be better")
+    assert claim.sentence.endswith(" If failed trials count as wrong, a is better than every other.")
+    assert claim.facts["otherwise"] == {"counted": "failures", "leader": "a", "top": ["a"]}
+    assert summary.tiers == (("b", "a"),)
+
+
 def test_failures_that_only_turn_the_order_behind_leave_the_leader(tmp_path: Path) -> None:
     contestants = [
         Planted(label="a", planted=only(200)),

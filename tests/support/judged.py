@@ -144,10 +144,6 @@ def store_run(world: World, draw: Draw, folder: Path) -> Summary:
     return summary_of(write_run(folder, _planted(world, draw), trials, repeats=world.repeats))
 
 
-ENGINE_WORLDS = ("twins above a third", "a flaky third", "refusals", "groups", "repeats")
-"""Worlds whose models answer, fail and refuse; a second reading would take a scorer that has one."""
-
-
 def engine_run(world: World, draw: Draw, folder: Path) -> Summary:
     """A run of the world by models that answer as drawn."""
     dataset = folder / "questions.jsonl"
@@ -162,11 +158,12 @@ def engine_run(world: World, draw: Draw, folder: Path) -> Summary:
         place = (*key, repeat)
         if draw.failed[place]:
             return "failed"
-        return "refused" if draw.refused[place] else "yes" if draw.scores[place] else "no"
+        readings = (draw.scores[place], draw.second[place])
+        return "refused" if draw.refused[place] else " ".join("yes" if read else "no" for read in readings)
 
     planted.answers["says"] = answer
     spec = RunSpec(
-        protocol=Protocol(dataset=str(dataset), repeats=world.repeats),
+        protocol=Protocol(dataset=str(dataset), repeats=world.repeats, chosen_scorers=(planted.SCORER,)),
         contestants=tuple(
             Contestant(label=label, model=ModelRef(provider=planted.PROVIDER, name=label, label=label)) for label in world.labels
         ),

@@ -10,11 +10,22 @@ from tiebreak.core.errors import FailureKind, ProviderError
 from tiebreak.core.message import Finish, Reply, Usage
 from tiebreak.core.model import ModelRef, Request
 from tiebreak.core.protocols import Endpoint
+from tiebreak.core.sample import Sample
+from tiebreak.core.trial import Score
 
 PROVIDER = "support.planted:Planted"
 answers: dict[str, Callable[..., Any]] = {}
 """Set by a test. Under `is_right`: whether a model, at a temperature, told so, answers a question rightly. Under `says`: what
 a model says to a question; refused and failed are outcomes."""
+
+
+SCORER = "support.planted:read_twice"
+
+
+def read_twice(sample: Sample, text: str) -> Score:
+    """A scorer whose two rules are said by the answer: what the first makes of it, and the second."""
+    first, second = (float(word == "yes") for word in text.split())
+    return Score(value=first, answer=text, second=second)
 
 
 class Planted:

@@ -67,9 +67,10 @@ def _contest(summary: Summary) -> Claim:
         return Claim("score", _score_facts(ranked[0]))
     if len(summary.tiers[0]) == len(ranked) and not summary.comparisons:
         return _nothing(summary)
-    if (turning := _turning(summary)) is not None:
-        return Claim("depends", _turned_facts(summary, turning))
-    return _standing(summary)
+    turning = _turning(summary)
+    if turning is None or _tied_as_counted(summary):
+        return _standing(summary, turning)
+    return Claim("depends", _turned_facts(summary, turning))
 
 
 def _nothing(summary: Summary) -> Claim:
@@ -78,8 +79,18 @@ def _nothing(summary: Summary) -> Claim:
     return Claim("nothing", {**counted, "unseen": summary.unseen, "shard": shard})
 
 
-def _standing(summary: Summary) -> Claim:
-    """The contest as the tests decide it."""
+def _tied_as_counted(summary: Summary) -> bool:
+    """Whether nobody leads with failures left out, and counting them as wrong would only show more differences.
+
+    Random failures do that now and then. A tie claims no difference: it holds, and says what the other way would show.
+    """
+    usual, *others = summary.alternatives
+    only_failures = all(other.counted == FAILURES for other in others)
+    return only_failures and usual.leader is None and len(usual.tiers[0]) > 1 and set(usual.tiers[0]) == set(summary.tiers[0])
+
+
+def _standing(summary: Summary, turning: Alternative | None) -> Claim:
+    """The contest as the tests decide it; `turning` would show more, were its way of counting the usual one."""
     first, behind = summary.tiers[0], [label for tier in summary.tiers[1:] for label in tier]
     depends = [other.counted for other in summary.alternatives[1:]]
     if summary.leader is not None:
@@ -96,7 +107,8 @@ def _standing(summary: Summary) -> Claim:
     if pair_of_best is None:
         return _nothing(summary)
     facts = {**_pair_facts(summary, pair_of_best), "leader": first[0], "tied": list(first)}
-    return Claim("tie", {**facts, "ahead": ahead, "tiers_depend_on": depends})
+    otherwise = turning and {"counted": turning.counted, "leader": turning.leader, "top": list(turning.tiers[0])}
+    return Claim("tie", {**facts, "ahead": ahead, "tiers_depend_on": [] if turning else depends, "otherwise": otherwise})
 
 
 def _closest(summary: Summary, leader: str, behind: Sequence[str]) -> Comparison:
@@ -407,12 +419,20 @@ def _probability(facts: Facts) -> str:
 
 def _tell_tie(facts: Facts) -> str:
     tied, ahead = facts["tied"], facts["ahead"]
-    top = " at the top" if ahead else ""
+    top = " at the top" if ahead or facts["otherwise"] else ""
     shown = "none is shown to be better than another" if len(tied) > 2 else "neither is shown to be better"
     between = f"{facts['first']} and {facts['second']} differ by {points(facts['difference'])}; {_probability(facts)}"
     said = f"{listed(tied)} are tied{top}: on {number(facts['samples'], 'common sample')} {shown} ({between})."
     behind = "".join(f" {label} is better than {listed(beaten)}." for label, beaten in ahead.items())
-    return f"{said} {_more(facts)}{behind}{_depending(facts)}"
+    return f"{said} {_more(facts)}{behind}{_depending(facts)}{_told_otherwise(facts['otherwise'])}"
+
+
+def _told_otherwise(otherwise: Facts | None) -> str:
+    """What another way of counting would show of a tie."""
+    if otherwise is None:
+        return ""
+    counted = OTHERWISE[otherwise["counted"]]
+    return f" {counted[0].upper()}{counted[1:]}, {_top(otherwise['leader'], otherwise['top'])}."
 
 
 def _more(facts: Facts) -> str:

@@ -45,6 +45,9 @@ _CORRECTION = re.compile(
     r"\b(?:wait|actually|correction|scratch that|on second thought|sorry|i mean)\b[ ,:.—–…-]{0,6}",
     re.IGNORECASE,
 )
+_TAKEN_BACK = re.compile(
+    r"\b(?:no|nope|not|but|wait|actually|correction|scratch|thought|sorry|mean|rather|instead|however|corrected)\b", re.IGNORECASE
+)
 _ASSERTS = re.compile(
     r"(?:no[ ,:.]{1,3})?(?:\w+ ){0,6}?(?:is|it['’]s|was|be|means?)\b|\W{0,3}\w+(?: \w+)?\W{0,3}$", re.IGNORECASE
 )
@@ -96,6 +99,23 @@ def statement(text: str) -> str:
         return boxed(text) or ""
     rest = text[start:].lstrip("*_`\"'“” \t\n:")
     return rest[: sentence_end(rest)].strip(" \t*_`\"'“”")
+
+
+def stated_before(text: str) -> str:
+    """What the sentence just before the last statement calls the answer; empty where it calls nothing so.
+
+    On a line of its own, or after a "no" or "wait", the last statement takes the place of the one before.
+    """
+    if text.lower().count("ans") < 2:
+        return ""
+    start = _last_marker(text)
+    line = text.rfind("\n", 0, max(start, 0)) + 1
+    end = max((text.rfind(mark, line, max(start, 0)) for mark in ".!?;"), default=-1)
+    if end < 0 or _TAKEN_BACK.search(text, end, start):
+        return ""
+    before = text[line:end].rstrip(" \t.!?;*_")
+    begin = max(before.rfind(mark) for mark in (". ", "! ", "? ", "; ")) + 1
+    return statement(before[begin:])
 
 
 def _statement_start(text: str) -> int:

@@ -16,7 +16,9 @@ _WRONG = known("myth false wrong incorrec untrue misconce debunked")
 _COPULAS = known("is are was were be")
 _DENYING_COPULAS = known("isnt arent wasnt werent")
 _COMPARED = known("after behind than unlike followed beat ahead")
-_KIN = known("friend wife husband son daughter brother sister student colleagu")
+_KIN = known(
+    "friend wife husband son daughter brother sister student colleagu contempo rival pupil disciple mentor cousin nephew niece"
+)
 _BELIEF = known("think believe say assume suppose mistake confuse call often commonly popular")
 _HEDGES = known("either could might may maybe perhaps possibly option choice candidat between whether")
 _CUES = _NEGATIONS | _WRONG | _DENYING_COPULAS | _COMPARED | _KIN | _BELIEF | {"or", "option", "?"}

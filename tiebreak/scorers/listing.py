@@ -15,6 +15,8 @@ _MOST_WORDS = 4
 _MANY, _MANY_LINES, _SEVERAL = 6, 4, 2
 """Items that make a list of candidates: on one line, on lines of their own, and after words that call them candidates.
 "Paris, Île-de-France, France" is one place."""
+_NAME = r"([A-Z]\w+(?: [A-Z]\w+){0,2})"
+_PAIR = re.compile(rf"\W{{0,4}}{_NAME} (?:and|&) {_NAME}\W{{0,4}}")
 _CANDIDATES = re.compile(
     r"\s*(?:[\w']+ ){0,4}(?:possib\w+|candidates?|options?|guess\w*|alternatives?|could be|might be|may be|one of)"
     r"(?: [\w']+){0,3}\s*:",
@@ -37,3 +39,9 @@ def candidates(text: str) -> list[str]:
     if len(items) < enough or any(len(item.split()) > _MOST_WORDS for item in items):
         return []
     return items
+
+
+def pair(text: str) -> list[str]:
+    """The two names of a text that is nothing but both of them: "Spanish and Portuguese"."""
+    found = _PAIR.fullmatch(text)
+    return [] if found is None or _SENTENCE.search(text) else [found[1], found[2]]

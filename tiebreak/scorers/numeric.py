@@ -10,7 +10,7 @@ from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
 from tiebreak.core.text import clauses, denied
 from tiebreak.core.trial import Outcome, Output, Score
-from tiebreak.scorers.answers import before_run_on, corrected, readable, shown, statement
+from tiebreak.scorers.answers import before_run_on, corrected, readable, shown, stated_before, statement
 from tiebreak.scorers.numbers import Figure, figures, plain, readings
 from tiebreak.scorers.second import spelled_at_an_end
 
@@ -51,7 +51,7 @@ _BETWEEN = re.compile(r"\bbetween[ \t]{1,3}[-+$€£]{0,2}$", re.IGNORECASE)
 class Numeric:
     """Right when the number the answer states equals the target to five significant digits."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
@@ -79,11 +79,22 @@ def stated_number(text: str) -> str | None:
         return bare[1]
     text = before_run_on(text)
     stated = statement(text)
+    if stated and _contradicted(stated, stated_before(text)):
+        return None
     for part, read in ((stated, _in_statement), (text, _in_bold), (text, _in_text)):
         found = read(part) if part else None
         if found is not None:
             return found or None
     return None
+
+
+def _contradicted(stated: str, before: str) -> bool:
+    """Whether two sentences running call different numbers the answer; several numbers are a way to it."""
+    if len(figures(plain(before))) != 1:
+        return False
+    numbers = [_in_statement(part) for part in (stated, before)]
+    first, second = (set(readings(number)) if number else set() for number in numbers)
+    return bool(first and second) and not any(_is_one_of(value, tuple(second)) for value in first)
 
 
 def _in_statement(stated: str) -> str | None:

@@ -12,9 +12,10 @@ from tiebreak.core.sample import Sample
 from tiebreak.core.text import answer_text, clauses, words
 from tiebreak.core.text import says as says_phrase
 from tiebreak.core.trial import Outcome, Output, Score
-from tiebreak.scorers.answers import SHOWN, before_run_on, corrected, readable, shown, statement
-from tiebreak.scorers.listing import candidates
+from tiebreak.scorers.answers import SHOWN, before_run_on, corrected, readable, shown, stated_before, statement
+from tiebreak.scorers.listing import candidates, pair
 from tiebreak.scorers.patterns import compiled, first_match
+from tiebreak.scorers.rivals import is_other_name, states_another
 from tiebreak.scorers.second import said_by_letters
 from tiebreak.scorers.wording import Accepted, accepted_of, says
 
@@ -22,9 +23,9 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 
 class Match:
-    """Right when the answer says an accepted one: its words, undenied, and not merely among alternatives."""
+    """Right when the answer says an accepted one: its words, undenied, not merely among alternatives, and no other instead."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
@@ -37,16 +38,22 @@ class Match:
         question = sample.messages[-1].text if sample.messages else ""
         accepted = accepted_of(question, sample.targets)
         right = says(said, accepted) or (accepted.are_signs and says(text, accepted))
-        right = right and not _merely_listed(said, accepted)
+        right = right and not (_merely_listed(said, accepted) or states_another(said, accepted) or _contradicted(text, accepted))
         answer = said.strip()[:SHOWN] if right else shown(said)
         return Score.of(right, answer=answer, because=because, second=said_by_letters(text, sample.targets))
 
 
 def _merely_listed(said: str, accepted: Accepted) -> bool:
     """Whether the accepted answer is one of many candidates, most of which are wrong; a target may itself be a list."""
-    items = candidates(said)
+    items = candidates(said) or (pair(said) if not any(alias.is_joint for alias in accepted.aliases) else [])
     longest = max((len(candidates(alias.text)) or 1 for alias in accepted.aliases), default=1)
     return len(items) > longest and 2 * sum(says(item, accepted) for item in items) <= len(items)
+
+
+def _contradicted(text: str, accepted: Accepted) -> bool:
+    """Whether the sentence before the last one calls another name the answer: "The answer is Paris. The answer is Rome."."""
+    before = stated_before(before_run_on(text))
+    return bool(before) and is_other_name(before, accepted)
 
 
 def stated_answer(text: str) -> str:

@@ -9,9 +9,20 @@ from itertools import pairwise, takewhile
 
 from tiebreak.scorers.answers import without_latex
 from tiebreak.scorers.denial import stands
-from tiebreak.scorers.words import INITIAL, MARKS, Passage, is_number, known, normal, normal_words, raw_tokens, squeezed
+from tiebreak.scorers.words import (
+    INITIAL,
+    MARKS,
+    Passage,
+    is_number,
+    known,
+    normal,
+    normal_words,
+    passage_of,
+    raw_tokens,
+    squeezed,
+)
 
-_STOP = known(
+STOP = known(
     "a an the of in on at to for by and or with from as is are was were be been it its this that these those his her their he she"
     " they i you we s do does did has have had th st nd rd"
 ) | {""}
@@ -66,13 +77,13 @@ class Alias:
         raw = [token for token in raw_tokens(without_latex(text)) if token not in MARKS]
         self.text = text.strip()
         self.words = tuple(word for word in normal_words(raw) if word)
-        telling = [word for word in dict.fromkeys(self.words) if word not in _STOP]
+        telling = [word for word in dict.fromkeys(self.words) if word not in STOP]
         # What the question says already tells nothing, unless it is all there is to say.
         new = [word for word in telling if word not in question]
         self.content = tuple(new or telling or self.words)
         self.numbers = frozenset(word for word in self.content if is_number(word))
         self.squeezed = squeezed(text) if len(self.words) > 1 else ""
-        self._as_name([token for token in raw if normal(token) not in _STOP])
+        self._as_name([token for token in raw if normal(token) not in STOP])
         self._as_date()
         self.is_phrase = len(self.words) > 2 and not self.is_name and not self.numbers
         self.is_joint = " and " in text or " & " in text
@@ -100,7 +111,7 @@ class Accepted:
         self.aliases = tuple(Alias(target, self.asked) for target in targets)
         self.are_signs = not any(alias.words for alias in self.aliases)
         """Brackets and the like, which have no words."""
-        self.words = frozenset(word for alias in self.aliases for word in alias.words) - _STOP
+        self.words = frozenset(word for alias in self.aliases for word in alias.words) - STOP
 
 
 def _last_question(text: str) -> str:
@@ -124,7 +135,7 @@ def _remembered(question: str, targets: tuple[str, ...]) -> Accepted:
 
 def says(text: str, accepted: Accepted) -> bool:
     """Whether the text says one of the accepted answers."""
-    passage = Passage(text)
+    passage = passage_of(text)
     if _says_any(passage, text, accepted):
         return True
     apart = _GLUED.sub(" ", text) if _MAYBE_GLUED.search(text) else text
@@ -224,12 +235,12 @@ def _span(passage: Passage, found: Sequence[str], place: int) -> tuple[int, int]
 def _is_replaced(passage: Passage, alias: Alias, accepted: Accepted, place: int) -> bool:
     """Whether another word stands where the missing one should: a sperm whale is no blue whale, nor Ian Fleming Alexander."""
     order = alias.words.index(passage.words[place])
-    before = alias.shortened or (order > 0 and alias.words[order - 1] not in _STOP)
+    before = alias.shortened or (order > 0 and alias.words[order - 1] not in STOP)
     beside = place - 1 if before else place + 1
     if not 0 <= beside < len(passage.words):
         return False
     raw, word = passage.raw[beside], passage.words[beside]
-    if raw in MARKS or word in _STOP or word in accepted.words or word in accepted.asked or raw.lower() in _TITLES:
+    if raw in MARKS or word in STOP or word in accepted.words or word in accepted.asked or raw.lower() in _TITLES:
         return False
     if alias.is_name:
         # "Abe" may be short for Abraham; a surname is not shortened.

@@ -137,3 +137,9 @@ class Passage:
         start = next((place + 1 for place in range(start - 1, first - 1, -1) if self.words[place] in ".!?\n"), first)
         end = next((place for place in range(end, last) if self.words[place] in ".!?\n"), last)
         return start, end
+
+
+@lru_cache(maxsize=2)
+def passage_of(text: str) -> Passage:
+    """The text as words; several rules look at the same one, one after the other."""
+    return Passage(text)
