@@ -18,7 +18,8 @@ import tiebreak
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(path.stem for path in (ROOT / "docs").glob("*.md"))
-JOBS = "install quickstart datasets prompts agents ci statistics security plugins python reference".split()
+START, COMPARE = ["install", "quickstart", "datasets"], ["prompts", "agents", "ci", "statistics"]
+JOBS = [*START, *COMPARE, "security", "plugins", "python", "reference"]
 
 pytestmark = pytest.mark.needs("site")
 
