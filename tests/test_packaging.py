@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -12,6 +15,7 @@ import pytest
 from support.command import ROOT, clean_environment
 
 from tiebreak import __version__
+from tiebreak.core import embedded
 
 IMPORT_S = 0.1
 
@@ -123,6 +127,54 @@ def test_there_is_no_other_package(site: Path, tmp_path: Path) -> None:
     done = python("-c", "import benchmark", cwd=tmp_path, site=site)
 
     assert "ModuleNotFoundError: No module named 'benchmark'" in done.stderr
+
+
+# --- a fresh environment, on every Python this machine has
+
+
+def _starts(python: str) -> bool:
+    """Whether it can be run: pyenv leaves programs in the path that only say that there is no such version."""
+    return subprocess.run([python, "-V"], capture_output=True, check=False).returncode == 0
+
+
+def interpreters() -> dict[str, str]:
+    """Pythons that can be run here, by version: the one of the tests, and others that are installed. None is fetched."""
+    found = {f"{sys.version_info.major}.{sys.version_info.minor}": sys.executable}
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    for version in ("3.11", "3.12", "3.13"):
+        places = [*map(str, sorted(pyenv.glob(f"versions/{version}.*/bin/python"))), shutil.which(f"python{version}")]
+        working = (place for place in places if place and _starts(place))
+        if version not in found and (place := next(working, None)):
+            found[version] = place
+    return found
+
+
+INTERPRETERS = interpreters()
+
+
+@pytest.mark.needs("uv", "embedded")
+@pytest.mark.parametrize("version", INTERPRETERS)
+def test_the_demo_of_an_installed_wheel_reaches_a_verdict(version: str, wheel: Path, tmp_path: Path) -> None:
+    """`pip install 'tiebreak[demo]'` into an empty environment, then `tiebreak demo`; the weights are in the cache already."""
+    weights = embedded.find_weights()
+    assert weights is not None
+    cache = tmp_path / "cache" / "tiebreak" / embedded._cache().name
+    cache.mkdir(parents=True)
+    shutil.copy(weights, cache)
+    venv = tmp_path / "venv"
+    subprocess.run([INTERPRETERS[version], "-m", "venv", "--without-pip", str(venv)], check=True, capture_output=True)
+    install = ["uv", "pip", "install", "--quiet", "--python", str(venv / "bin" / "python"), f"{wheel}[demo]"]
+    subprocess.run(install, check=True, capture_output=True, text=True, timeout=300)
+
+    environment = clean_environment(XDG_CACHE_HOME=str(tmp_path / "cache"))
+    command = [str(venv / "bin" / "tiebreak"), "demo", "--limit", "20"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (tmp_path / "tiebreak_results").iterdir()
+    report = json.loads((folder / "comparison_report.json").read_text(encoding="utf-8"))
+    assert report["claims"][0]["kind"] in ("leads", "tie")
+    assert report["claims"][0]["sentence"] in " ".join(done.stdout.split())
 
 
 # --- imports are cheap

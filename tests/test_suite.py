@@ -62,3 +62,33 @@ def test_lock_files_agree(name: str) -> None:
 def test_ci_and_the_readme_run_all_tests() -> None:
     assert "\nmake test-all" in (ROOT / "README.md").read_text(encoding="utf-8")
     assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").rstrip().endswith("make test-all")
+
+
+def test_every_target_that_the_documents_name_exists() -> None:
+    """Each is a target with a line in `make help`, and its commands can be made."""
+    shown = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    named = {name for page in pages for name in re.findall(r"^make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)}
+    assert named >= {"check", "demo", "perf", "site", "test", "test-all"}
+    for name in named:
+        assert re.search(rf"^{name}\b", shown, re.MULTILINE), name
+        subprocess.run(["make", "-n", name], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_the_slow_list_is_written_from_times(tmp_path: Path) -> None:
+    """One slow case makes a function slow; so do many that add up."""
+    cases = "".join(
+        f'<testcase classname="{module}" name="{name}" time="{seconds}"/>'
+        for module, name, seconds in [
+            ("tests.store.test_a", "test_long[x]", 3.0),
+            ("tests.store.test_a", "test_long[y]", 0.1),
+            ("tests.test_b.TestIt", "test_short", 0.1),
+            *(("tests.test_b", f"test_many[{number}]", 0.5) for number in range(40)),
+        ]
+    )
+    (tmp_path / "times.xml").write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+    script = tmp_path / "update_slow_tests.py"
+    script.write_text((ROOT / "tests" / "update_slow_tests.py").read_text(encoding="utf-8"), encoding="utf-8")
+    subprocess.run([sys.executable, str(script), str(tmp_path / "times.xml")], check=True, capture_output=True)
+    written = (tmp_path / "slow_tests.txt").read_text().splitlines()[2:]
+    assert written == ["store/test_a.py::test_long", "test_b.py::test_many"]

@@ -32,6 +32,9 @@ from tiebreak.cli.options import (
 from tiebreak.cli.terminal import HarmlessFormatter, echo
 from tiebreak.core.errors import BenchmarkError, exhausted
 
+_COMPLETION_VARIABLE = "_TIEBREAK_COMPLETE"
+"""What completion scripts set when they ask the program what could come next."""
+
 
 class SpelledCommand(click.Command):
     """A command whose help is spelled as it must be typed here, and which names the others where it is the default one."""
@@ -330,6 +333,25 @@ def doctor() -> int:
     return show_findings()
 
 
+@tiebreak.command(short_help="Print a script that completes commands and flags in your shell.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> int:
+    """Print the completion script of SHELL. Write it to where the shell looks for such scripts.
+
+    \b
+    Examples:
+      tiebreak completion bash > ~/.local/share/bash-completion/completions/tiebreak
+      tiebreak completion zsh > ~/.zfunc/_tiebreak
+      tiebreak completion fish > ~/.config/fish/completions/tiebreak.fish
+    """  # noqa: D301 -- click needs the character, not the two letters
+    from click.shell_completion import get_completion_class
+
+    script = get_completion_class(shell)
+    assert script is not None, "one of the three that click knows"
+    echo(script(tiebreak, {}, "tiebreak", _COMPLETION_VARIABLE).source())
+    return 0
+
+
 def run_command_line(arguments: Sequence[str] | None = None, *, default_command: str | None = None) -> int:
     """Run a command line. Bad input ends in a sentence and exit code 1, never in a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -348,7 +370,7 @@ def run_command_line(arguments: Sequence[str] | None = None, *, default_command:
         logging.lastResort.setFormatter(HarmlessFormatter())
     program = name_in_help()
     try:
-        result = tiebreak.main(given, prog_name=program, standalone_mode=False, obj=implied)
+        result = tiebreak.main(given, prog_name=program, complete_var=_COMPLETION_VARIABLE, standalone_mode=False, obj=implied)
     except click.UsageError as error:
         command = error.ctx.command_path.removeprefix(program) if error.ctx else ""
         _complain(f"{error.format_message()}\nsee: {invoked_as()}{command} --help")
