@@ -17,8 +17,8 @@ _QUERY = (
 
 def judge_notes(reader: StoreReader) -> list[str]:
     """What is to be said of the judge; nothing where no model judged."""
-    judge = reader.info.protocol.judge
-    if judge is None:
+    judges = reader.info.protocol.judges
+    if not judges:
         return []
     rows = [(score, length, _human(metadata)) for score, length, metadata in reader.rows(_QUERY)]
     if len(rows) < _LEAST:
@@ -27,7 +27,8 @@ def judge_notes(reader: StoreReader) -> list[str]:
         lengths = correlation([row[1] for row in rows], [row[0] for row in rows])
     except StatisticsError:  # One of them does not vary.
         lengths = 0.0
-    notes = [f"Judged by {judge.label}: its verdicts correlate with the length of the answers by {lengths:+.2f} (n={len(rows)})."]
+    names = ", ".join(judge.label for judge in judges)
+    notes = [f"Judged by {names}: the verdicts correlate with the length of the answers by {lengths:+.2f} (n={len(rows)})."]
     labelled = [(score, human) for score, _, human in rows if human is not None]
     if labelled:
         alike = sum((score >= 0.5) == (human >= 0.5) for score, human in labelled)

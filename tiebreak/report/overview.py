@@ -401,7 +401,7 @@ def _asked_what(protocol: Protocol) -> list[tuple[str, str]]:
         ("Samples", _few(source.ids)),
         ("Categories", _few(source.categories)),
         ("Worked examples", "" if source.shots is None else str(source.shots)),
-        ("Judge", protocol.judge.label if protocol.judge else ""),
+        ("Judges" if len(protocol.judges) > 1 else "Judge", ", ".join(judge.label for judge in protocol.judges)),
     ]
 
 
