@@ -59,9 +59,7 @@ def trial_row(result: TrialResult, contestant: int, redact: Redact) -> tuple[Any
         )  # fmt: skip
         waits = (timing.model_s, timing.first_token_s, timing.queue_s, timing.retry_s, timing.in_flight)
         spent = (*tokens, *waits, output.attempts)
-    # One plain score of the scorer that ranks is told by the columns alone.
-    plain = not result.scores or (len(result.scores) == 1 and primary is not None and not (primary.usage or primary.grades))
-    scores = None if plain else _encoded_scores(result, redact)
+    scores = None if _is_plain(result) else _encoded_scores(result, redact)
     failed = _failure(result, redact)
     tail = (result.finished_at.isoformat(timespec="milliseconds"), output is not None and output.cached, _unjudged(result))
     return (*head, trial.repeat, result.outcome.value, *judged, *said, scores, *failed, *spent, *tail)
@@ -78,6 +76,14 @@ def _judged(primary: Score | None, redact: Redact) -> tuple[Any, ...]:
     if primary is None:
         return (None, None, None, None)
     return (primary.value, primary.second, _optional(primary.answer, redact), _safe(redact(primary.because)))
+
+
+def _is_plain(result: TrialResult) -> bool:
+    """Whether the columns alone tell all scores: one, of the scorer that ranks, with nothing to it."""
+    primary = result.primary
+    if not result.scores:
+        return True
+    return len(result.scores) == 1 and primary is not None and not (primary.usage or primary.grades or result.unjudged)
 
 
 def _encoded_scores(result: TrialResult, redact: Redact) -> str:
