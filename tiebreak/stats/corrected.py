@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -24,7 +24,8 @@ from tiebreak.stats.intervals import Estimate, estimate_mean, wilson
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-_TAIL = 0.025
+_TAIL = 0.0225
+"""Of either side. Shares are estimated and outcomes are few: at 50 votes a tail of 0.025 holds the mean in 94.5 % of runs."""
 _STEPS = 22
 """Halvings of the interval in which an end is looked for: to a fourth of a millionth."""
 _SHARE_STEPS = 36
@@ -52,7 +53,7 @@ class Corrected:
     """What the votes alone would say."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Part:
     """The samples with one kind of verdict."""
 
@@ -67,7 +68,7 @@ class _Part:
     def share(self) -> float:
         return math.fsum(self.votes) / len(self.votes) if self.votes else self.guess
 
-    @property
+    @cached_property
     def right(self) -> int:
         return round(math.fsum(self.votes))
 
@@ -193,20 +194,27 @@ def _best_share(mean: float, upper: _Part, lower: _Part) -> float:
     if lower.weight <= 0 or upper.weight <= 0:
         return mean
     low, high = max(0.0, (mean - lower.weight) / upper.weight), min(1.0, mean / upper.weight)
+    ratio, share = upper.weight / lower.weight, (low + high) / 2
     for _ in range(_SHARE_STEPS):
-        share = (low + high) / 2
-        other = (mean - upper.weight * share) / lower.weight
-        rising = _slope(upper, share) - upper.weight / lower.weight * _slope(lower, other) > 0
-        low, high = (share, high) if rising else (low, share)
-    return (low + high) / 2
+        (rise, bend), (other_rise, other_bend) = _slope(upper, share), _slope(lower, (mean - upper.weight * share) / lower.weight)
+        rise, bend = rise - ratio * other_rise, bend + ratio * ratio * other_bend
+        low, high = (share, high) if rise > 0 else (low, share)
+        # Newton's step; one out of the bracket halves it instead.
+        step = share - rise / bend if bend < 0 else math.inf
+        following = step if low < step < high else (low + high) / 2
+        if abs(following - share) < _SAME:
+            return following
+        share = following
+    return share
 
 
-def _slope(part: _Part, share: float) -> float:
-    """How the logarithm of the votes' likelihood rises with the share of right ones."""
+def _slope(part: _Part, share: float) -> tuple[float, float]:
+    """How the logarithm of the votes' likelihood rises with the share of right ones, and how that changes."""
     if not part.votes:
-        return 0.0
-    wrong = len(part.votes) - part.right
-    return part.right / max(share, _SAME) - wrong / max(1 - share, _SAME)
+        return 0.0, 0.0
+    right, wrong = part.right, len(part.votes) - part.right
+    inside, outside = max(share, _SAME), max(1 - share, _SAME)
+    return right / inside - wrong / outside, -right / inside**2 - wrong / outside**2
 
 
 def _outcomes(count: int, share: float) -> tuple[Floats, Floats]:
