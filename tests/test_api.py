@@ -771,8 +771,8 @@ def test_stopping_is_no_look_at_the_result(yes_server: FakeServer) -> None:
     assert tiebreak.resume("r").summary.looks == 0
 
 
-def test_a_trial_that_needs_more_calls_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer that was on its way when the run was stopped comes, and no judge is asked about it any more."""
+def test_an_answer_whose_judge_is_not_asked_any_more_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that was on its way when the run was stopped comes and is kept; no judge is asked about it any more."""
     with FakeServer(lambda prompt: "yes", latency_s=3.0) as server:
         for name, value in server.environment().items():
             monkeypatch.setenv(name, value)
@@ -782,7 +782,8 @@ def test_a_trial_that_needs_more_calls_is_given_up(monkeypatch: pytest.MonkeyPat
         run.wait(PATIENCE_S)
 
         assert [asked.dialect for asked in server.ledger] == ["chat"]
-    assert list(run.trials()) == []
+    (trial,) = run.trials()
+    assert (trial.text, trial.score, trial.failure_kind) == ("yes", None, "unjudged")
 
 
 def test_cancelled_twice_it_lets_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,12 +94,13 @@ def test_a_judge_grades_and_is_looked_at_itself(folder):
     assert {row["score"] for row in read_csv(only_run(folder) / "trials.csv")} == {"0.8"}
 
 
-def test_a_judge_that_is_down_makes_failures_and_no_scores(folder):
+def test_a_judge_that_is_down_leaves_answers_unjudged(folder):
     (folder / "judge.json").write_text(json.dumps({"answers": [{"error": "auth", "text": "no"}]}))
     done = asked(folder, "--scorer", "judge", "--judge", "scripted/judge.json", code=1)
     rows = read_csv(only_run(folder) / "trials.csv")
-    assert {row["failure_kind"] for row in rows} == {"verifier"}
+    assert {row["failure_kind"] for row in rows} == {"unjudged"}
     assert {row["score"] for row in rows} == {""}
+    assert all(row["text"] for row in rows)
     assert "judge" in done.stdout
 
 

@@ -54,8 +54,11 @@ __all__ = [
     "rescore",
     "run_benchmark",
     "run_plan",
+    "same_plan",
     "settle",
+    "spent_before",
     "summary_if_done",
+    "to_ask",
     "up_to_date",
     "write_reports",
 ]
@@ -92,7 +95,7 @@ async def run_plan(
         return done
     with Store.open(spec.results_dir, describe(plan, clock or SystemClock()), without=indexes_to_put_off(plan)) as store:
         plan = plan.share()
-        todo, spent = assignments(plan, store), spent_before(plan, store)
+        todo, spent = assignments(plan, store), spent_before(plan.spec, store)
         race = race_of(plan, store) if plan.spec.protocol.races else None
         happening = execute(
             todo, plan.spec, kinds=kinds, stop=stop, clock=clock, already_spent=spent, attendant=attendant, race=race
@@ -132,6 +135,8 @@ def summary_if_done(plan: Plan) -> Summary | None:
         summary = reader.figures("summary", Summary)
         if plan.spec.pace.timed_samples and not next(reader.rows("SELECT count(*) FROM timings"))[0]:
             return None
+        if next(reader.rows("SELECT 1 FROM trials WHERE unjudged IS NOT NULL AND superseded = 0 LIMIT 1"), None):
+            return None
         if summary is None or continued(reader.info, describe(plan, SystemClock())) != reader.info:
             return None
     again, until = plan.spec.retry_failed, plan.spec.protocol.until
@@ -154,7 +159,7 @@ def _nothing_happens(spec: RunSpec) -> Iterator[Event]:
 
 async def _keep_timings(plan: Plan, store: Store, stop: Stop | None) -> None:
     """Measure how fast each contestant answers when it is asked one thing at a time; what it costs counts too."""
-    async for answer in time_answers(plan, spent=spent_before(plan, store, this_session=True), stop=stop):
+    async for answer in time_answers(plan, spent=spent_before(plan.spec, store, this_session=True), stop=stop):
         store.keep_timing(answer.contestant, answer.asked, answer.model_s, answer.first_token_s, answer.cost_usd)
 
 
@@ -167,26 +172,38 @@ def indexes_to_put_off(plan: Plan) -> list[str]:
 def assignments(plan: Plan, store: Store) -> list[Assignment]:
     """Each contestant with the trials it still has to do."""
     again = plan.spec.retry_failed
-    finished = store.finished_counts(retry_failed=again)
+    finished, unjudged = store.finished_counts(retry_failed=again), store.unjudged_counts()
     return [
         Assignment(
             contestant=contestant,
             trials=store.unfinished(plan.trials(contestant), retry_failed=again),
             count=plan.trials_per_contestant - finished.get(contestant.label, 0),
+            kept=unjudged.get(contestant.label, 0),
         )
         for contestant in plan.spec.contestants
     ]
 
 
-def spent_before(plan: Plan, store: Store, *, this_session: bool = False) -> Amount:
+def to_ask(plan: Plan) -> list[Contestant]:
+    """The contestants that have something left to answer; answers that only wait for a judge are there already."""
+    folder = plan.spec.results_dir
+    if not has_database(folder):
+        return list(plan.spec.contestants)
+    with StoreReader(folder, check=False) as reader:
+        answered = reader.answered_counts(retry_failed=plan.spec.retry_failed)
+    return [c for c in plan.spec.contestants if answered.get(c.label, 0) < plan.trials_per_contestant]
+
+
+def spent_before(spec: RunSpec, store: Store, *, this_session: bool = False) -> Amount:
     """What earlier sessions of the run used, or this one too, at its worst where nobody knows."""
     used, spent = store.used(this_session=this_session), Amount()
-    for contestant in plan.spec.contestants:
+    for contestant in spec.contestants:
         if (own := used.get(contestant.label)) is not None:
             model = contestant.model
             spent += Amount.of(own.priced, model) + Amount.of(own.unpriced, model)
             spent += Amount.of(worst_usage(own.unknown_characters, model.sent, own.unknown_attempts), model)
-    return spent
+    judging = store.used_by_judges()
+    return sum((Amount.of(judging[judge.label], judge) for judge in spec.protocol.judges if judge.label in judging), spent)
 
 
 def race_of(plan: Plan, store: Store) -> Race:
@@ -271,7 +288,7 @@ async def rescore(folder: Path, scorer: str | None = None) -> int:
         info = reader.info
     if info.protocol.imported and scorer is None:
         raise UsageError(f"{info.run_id} was imported, without the scorers of the tool that made it: name one with --scorer")
-    plan = None if info.protocol.imported else _same_plan(info, folder)
+    plan = None if info.protocol.imported else same_plan(info, folder)
     rescorer = Rescorer(scorer)
     own = () if plan is None else plan.scorers
     scorers = rescorer.versions(own if scorer is None else (scorer,))
@@ -291,10 +308,10 @@ async def rescore(folder: Path, scorer: str | None = None) -> int:
     return count
 
 
-def _same_plan(info: RunInfo, folder: Path) -> Plan:
-    """The plan a run was made by, with the dataset's own scorers; the dataset must not have changed since."""
+def same_plan(info: RunInfo, folder: Path, *, judges: tuple[ModelRef, ...] = (), scorers: tuple[str, ...] = ()) -> Plan:
+    """The plan a run was made by, with the dataset's own scorers or others; the dataset must not have changed since."""
     spec = resumed(info, folder)
-    plan = make_plan(replace(spec, protocol=replace(spec.protocol, chosen_scorers=())))
+    plan = make_plan(replace(spec, protocol=replace(spec.protocol, chosen_scorers=scorers, judges=judges)))
     if plan.spec.protocol.dataset_digest != info.protocol.dataset_digest:
         dataset = info.protocol.dataset
         raise ProtocolMismatch(f"{dataset} has changed since the run {info.run_id}: its answers cannot be judged by it")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tiebreak.core.errors import FailureKind
 from tiebreak.core.trial import Failure
-from tiebreak.pipeline import Estimate, Plan, estimate, preflight
+from tiebreak.pipeline import Estimate, Plan, estimate, preflight, to_ask
 
 ASK_ABOVE_USD = 1.0
 """What a run may be expected to cost without anybody having consented to it."""
@@ -56,10 +56,10 @@ async def try_models(plan: Plan, *, strict: bool = False) -> Tried:
     A name that does not exist is a mistake and stops everything. A key that is refused does not: the others can be
     compared, unless `strict` says otherwise.
     """
-    spec, judge = plan.spec, plan.spec.protocol.judge
-    asked = {model.label: model for model in (*spec.models, *([judge] if judge else []))}
+    spec, judges = plan.spec, plan.spec.protocol.judges
+    asked = {model.label: model for model in (*(contestant.model for contestant in to_ask(plan)), *judges)}
     refused = {} if spec.pace.replay_dir else await preflight(tuple(asked.values()))
     wrong_name = any(failure.kind is FailureKind.NOT_FOUND for failure in refused.values())
     none_left = all(c.model.label in refused for c in spec.contestants if not c.reference)
-    no_judge = judge is not None and judge.label in refused
+    no_judge = any(judge.label in refused for judge in judges)
     return Tried(refused=refused, stops=bool(refused) and (strict or wrong_name or none_left or no_judge))

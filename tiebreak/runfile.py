@@ -44,7 +44,7 @@ class RunFile(Record, frozen=True, kw_only=True):
     shots: Annotated[int, msgspec.Meta(ge=0, le=100)] | None = None
     likelihood: bool = False
     scorers: _Texts = ()
-    judge: str | None = None
+    judge: _Texts = ()
     limit: _Count | None = None
     repeats: _Count | None = None
     seed: int | None = None
@@ -78,6 +78,7 @@ class RunFile(Record, frozen=True, kw_only=True):
             "model": _listed(self.models),
             "agent": _listed(self.agents),
             "scorer": _listed(self.scorers),
+            "judge": _listed(self.judge),
             "sample_id": _listed(self.sample_id),
             "sample_category": _listed(self.sample_category),
             "task": tuple(str(folder / task) for task in _listed(self.tasks)),
@@ -96,7 +97,7 @@ class RunFile(Record, frozen=True, kw_only=True):
 
 
 _SAME = (
-    *("shots", "likelihood", "judge", "limit", "repeats", "seed", "choose_on", "until"),
+    *("shots", "likelihood", "limit", "repeats", "seed", "choose_on", "until"),
     *("temperature", "max_tokens", "reasoning_effort", "follow_ups", "max_model_calls", "task_timeout", "ask_permissions"),
     *("max_workers", "max_connections", "rpm", "tpm"),
     *("timeout", "request_timeout", "max_cost", "max_total_tokens", "max_time", "stream"),
@@ -172,7 +173,7 @@ def _protocol_data(protocol: Protocol) -> dict[str, Any]:
         "shots": source.shots,
         "likelihood": source.likelihood,
         "scorers": list(protocol.chosen_scorers),
-        "judge": protocol.judge.label if protocol.judge else None,
+        "judge": [judge.label for judge in protocol.judges],
         "limit": protocol.limit,
         "repeats": None if protocol.repeats == 1 else protocol.repeats,
         "seed": protocol.seed or None,

@@ -184,7 +184,7 @@ def test_a_real_log_without_scores_gets_them(tmp_path):
         ("code", "judges by tests, and the sample 'ch' has none"),
         ("truthful", "judges by false answers, and the sample 'ch' has none"),
         ("likelihood", "judges by likelihoods, and these are answers in words"),
-        ("judge", "needs to ask a model"),
+        ("judge", "asks a model: name one with --judge"),
         ("check", "needs the workspace, which is gone"),
         ("nemeric", "there is no scorer 'nemeric'; did you mean 'numeric'?"),
         ("regex:(", "is no regular expression"),

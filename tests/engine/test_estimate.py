@@ -43,12 +43,12 @@ def test_the_judge_is_in_it() -> None:
     """It reads every question and every answer of every contestant."""
     judge = ModelRef(provider="anthropic", name="j", label="j", price=Price(input_usd=1.0, output_usd=10.0))
     plan = make_plan(spec_of((PRICED, LOCAL), "truthfulness", Path()))
-    judged = replace(plan, spec=replace(plan.spec, protocol=replace(plan.spec.protocol, judge=judge)))
+    judged = replace(plan, spec=replace(plan.spec, protocol=replace(plan.spec.protocol, judges=(judge,))))
     found = estimate(judged)
     assert list(found.dollars) == ["a", "judge j"]
     each = (62 + 400 + 40) * 1.0 + 100 * 10.0
     assert found.dollars["judge j"].likely == pytest.approx(2 * 365 * each / 1e6, rel=0.1)
-    unpriced = replace(judged, spec=replace(judged.spec, protocol=replace(judged.spec.protocol, judge=UNPRICED)))
+    unpriced = replace(judged, spec=replace(judged.spec, protocol=replace(judged.spec.protocol, judges=(UNPRICED,))))
     assert estimate(unpriced).unknown == ("judge b",)
 
 

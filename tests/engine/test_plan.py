@@ -75,4 +75,4 @@ def test_a_judge_that_nobody_would_ask_is_refused(tmp_path):
     judge = ModelRef(provider="scripted", name="j", label="j")
     spec = spec_of([ModelRef(provider="baseline", name="constant", label="c")], "warmup", tmp_path)
     with pytest.raises(UsageError, match=r"no scorer would ask it .*; add --scorer judge"):
-        make_plan(replace(spec, protocol=replace(spec.protocol, judge=judge)))
+        make_plan(replace(spec, protocol=replace(spec.protocol, judges=(judge,))))

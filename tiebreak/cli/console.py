@@ -12,6 +12,7 @@ from tiebreak.cli.terminal import echo, harmless, make_console
 from tiebreak.core.model import ModelRef
 from tiebreak.core.trial import Outcome, TrialResult
 from tiebreak.report.caveats import caveats
+from tiebreak.report.judging import CORRECTED_HEADINGS, JUDGE_HEADINGS, Judging, corrected_rows, judge_rows, judging_notes
 from tiebreak.report.samples import SampleAnswer
 from tiebreak.report.summary import ContestantSummary, Summary
 from tiebreak.report.table import (
@@ -148,6 +149,19 @@ class Console:
             for item in worst:
                 self.line(f"{item.sample}{_expected(item)}", indent=2)
 
+    def judging(self, judging: Judging | None) -> None:
+        """What judges did and cost, how far they agree, and what people's votes make of the scores."""
+        if judging is None:
+            return
+        self.line()
+        if judging.judges:
+            self.table(JUDGE_HEADINGS, judge_rows(judging))
+        if judging.corrected:
+            self.line()
+            self.table(CORRECTED_HEADINGS, corrected_rows(judging))
+        for note in judging_notes(judging):
+            self.line(note)
+
     def samples(self, word: str, ids: Sequence[str], answers: Mapping[str, SampleAnswer], shown: int) -> None:
         """Some samples of a kind, each with its question and what was expected and answered where that is known."""
         if not ids:
@@ -264,6 +278,7 @@ def _facts(model: ContestantSummary, dataset: str) -> list[tuple[str, str]]:
         ("Wrong", str(model.wrong)),
         ("No answer", f"{model.no_answer}{f' ({silent})' if silent else ''}"),
         ("Failed", f"{model.failed}{f' ({failures})' if failures else ''}"),
+        *([("Not judged", f"{model.unjudged} (no judge has judged them yet)")] if model.unjudged else []),
     ]
     if model.failed and model.score_failures_wrong is not None:
         facts.insert(4, ("With failures wrong", f"{model.score_failures_wrong:.2f}"))

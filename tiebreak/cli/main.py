@@ -275,14 +275,31 @@ def compare(before: str, after: str, changed: tuple[str, ...], force: bool, as_j
     return compare_runs(before, after, changed=changed, force=force, as_json=as_json)
 
 
-@tiebreak.command(short_help="Score a run's answers again; nothing is asked.")
+@tiebreak.command(short_help="Score a run's answers again; contestants are asked nothing.")
 @click.argument("run")
 @click.option("--scorer", metavar="NAME", help="The scorer that judges from now on; else the dataset's own.")
-def score(run: str, scorer: str | None) -> int:
-    """Score the answers of RUN again and rewrite its files. Nothing is asked; earlier scores are kept beside the new ones."""
-    from tiebreak.cli.report import score_run
+@click.option("--judge", multiple=True, metavar="MODEL", help="Have this model judge the answers; several judges may be named.")
+@click.option(
+    "--human",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="People's verdicts, as CSV or JSON lines, to correct the judge by.",
+)
+@click.option("--force", is_flag=True, help="Let a contestant, or another model of its provider, be the judge.")
+@click.option(
+    "--max-cost",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="USD",
+    help="Most dollars of the whole run, what it has spent included.",
+)
+def score(run: str, scorer: str | None, **wanted: Any) -> int:
+    """Score the answers of RUN again and rewrite its files. Contestants are asked nothing; earlier scores are kept.
 
-    return score_run(run, scorer)
+    With a judge, the answers that it has not judged yet are judged; another judge than before judges all of them.
+    """
+    from tiebreak.cli.score import score_run
+
+    return score_run(run, scorer, **wanted)
 
 
 @tiebreak.command(short_help="Write a run as JUnit XML, Markdown, Parquet or a baseline.")

@@ -83,7 +83,7 @@ def sample_options(command: Command) -> Command:
         click.option("--shots", type=click.IntRange(0, 100), metavar="N", help="Worked examples before each question."),
         click.option("--likelihood", is_flag=True, help="Compare choices by their likelihood; local models only."),
         click.option("--scorer", multiple=True, metavar="NAME", help="Score by this instead; the first given ranks."),
-        click.option("--judge", metavar="MODEL", help="The model that judges, where the scorer is one that asks."),
+        click.option("--judge", multiple=True, metavar="MODEL", help="The model that judges; several judges may be named."),
         click.option("--force", is_flag=True, help="Let a contestant, or another model of its provider, be the judge."),
     )
     return _apply(command, options)

@@ -1,8 +1,7 @@
-"""`tiebreak report`, `score`, `export`, `open` and `view`: what is done with runs that are there."""
+"""`tiebreak report`, `export`, `open` and `view`: what is done with runs that are there."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import html
 import os
@@ -15,13 +14,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from tiebreak.cli.console import Console, counted
+from tiebreak.cli.console import Console
 from tiebreak.cli.run import show
 from tiebreak.cli.terminal import echo, harmless_json
 from tiebreak.config import results_root
 from tiebreak.core.errors import StoreError, UsageError
 from tiebreak.core.files import atomic_writer
-from tiebreak.pipeline import REPORT_JSON, read_summary, rebuild, rescore
+from tiebreak.pipeline import REPORT_JSON, read_summary, rebuild
 from tiebreak.report.summary import summarise
 from tiebreak.report.tabular import summary_data
 from tiebreak.store.folder import find_run, last_run
@@ -43,20 +42,6 @@ def report_runs(runs: Sequence[str], *, csv: bool, markdown: bool, as_json: bool
         else:
             show(summary, folder, console, markdown=markdown)
         console.written(written)
-    return 0
-
-
-def score_run(run: str, scorer: str | None) -> int:
-    """Score a run's answers again, rewrite its files and show what they now say."""
-    console = Console()
-    folder = find_run(run, results_root())
-    judged = asyncio.run(rescore(folder, scorer))
-    by = f"the scorer {scorer}" if scorer else "the dataset's own scorers"
-    console.line(f"{counted(judged, 'answer')} judged by {by}; nothing was asked.")
-    summary = read_summary(folder)
-    written = rebuild(folder, summary=summary)
-    show(summary, folder, console)
-    console.written(written)
     return 0
 
 

@@ -43,7 +43,7 @@ from tiebreak.registry import audit_dataset, use_agents
 from tiebreak.report.baseline import Baseline, baseline_of, read_baseline
 from tiebreak.report.changes import Change, changes, check_held_against, unmatched
 from tiebreak.report.gates import exit_code, is_complete
-from tiebreak.report.judging import judge_notes
+from tiebreak.report.judging import judge_notes, judging_notes
 from tiebreak.report.markdown import markdown_report
 from tiebreak.report.samples import worst_samples
 from tiebreak.report.summary import Summary
@@ -354,7 +354,7 @@ def _report(folder: Path, summary: Summary, flags: Flags, console: Console, endi
     console.written(written)
     if kept:
         console.line(f"Nothing was left to ask; the reports in {folder} are up to date.", style="dim")
-    if any(not contestant.finished or contestant.failed for contestant in summary.contestants):
+    if any(not c.finished or c.failed or c.awaiting_judge for c in summary.contestants):
         line = f"{invoked_as()} {flags.door} --resume {shlex.quote(str(folder))}"
         console.line(f"Not everything was answered. Go on with: {line}", style="yellow")
     return code
@@ -395,7 +395,7 @@ def show(summary: Summary, folder: Path, console: Console, *, markdown: bool = F
     only_tasks = summary.tasks is not None and summary.info.planned_tasks == summary.info.planned
     with StoreReader(folder, check=False) as reader:
         if markdown:
-            console.markdown(markdown_report(summary, notes=judge_notes(reader)))
+            console.markdown(markdown_report(summary, notes=[*judge_notes(reader), *judging_notes(summary.judging)]))
             return
         console.line()
         if summary.tasks is not None:
@@ -405,5 +405,6 @@ def show(summary: Summary, folder: Path, console: Console, *, markdown: bool = F
         else:
             worst = worst_samples(reader, summary.contestants[0].label)
             console.details(summary.contestants[0], worst, summary.info.protocol.dataset)
+        console.judging(summary.judging)
         for note in judge_notes(reader):
             console.line(note)

@@ -49,6 +49,7 @@ FAILURES: Mapping[FailureKind, Counts] = {
     FailureKind.SANDBOX: Counts.LEFT_OUT,
     FailureKind.VERIFIER: Counts.LEFT_OUT,
     FailureKind.UNCHECKED: Counts.LEFT_OUT,
+    FailureKind.UNJUDGED: Counts.LEFT_OUT,
     FailureKind.OURS: Counts.LEFT_OUT,
 }
 

@@ -12,6 +12,7 @@ BenchmarkError                 anything we raise on purpose; its text is meant f
 │   └── ProtocolMismatch       the run on disk asks other questions than this one
 ├── AgentError                 an agent could not do its work, whatever the model did
 ├── ScorerError                a scorer could not judge an answer; nobody's answer is wrong for it
+│   └── JudgeError             the model that judges failed; `kind` says how
 ├── OutOfCalls                 a task's model calls are used up
 ├── SandboxError               programs cannot be run here, or not kept apart; never the program's own fault
 └── ProviderError              a model call failed; `kind` says how, and so who is to blame
@@ -45,6 +46,8 @@ class FailureKind(StrEnum):
     BUDGET = "budget"
     UNCHECKED = "unchecked"
     """There is nothing to judge the work by."""
+    UNJUDGED = "unjudged"
+    """Answered, but a judge failed: the answer is kept and can be judged later."""
     OURS = "ours"
 
     @property
@@ -122,6 +125,14 @@ class AgentError(BenchmarkError):
 
 class ScorerError(BenchmarkError):
     """A scorer could not judge: its own fault or its judge's, never the answer's."""
+
+
+class JudgeError(ScorerError):
+    """A model that judges failed."""
+
+    def __init__(self, message: str, *, kind: FailureKind) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class OutOfCalls(BenchmarkError):

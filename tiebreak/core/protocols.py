@@ -207,7 +207,9 @@ class Scorer(Protocol):
     reads_likelihoods: ClassVar[bool] = False
     """It reads what the agent `likelihood` brings back, and nothing else."""
     needs_judge: ClassVar[bool] = False
-    """It asks the model that judges."""
+    """It asks the model that judges. With several judges it is called once for each."""
+    majority: bool = False
+    """With several judges: what more than half of them say, instead of their mean."""
     takes_code: ClassVar[bool] = False
     """Behind its colon may stand a Python file, which it is given as a module; never in data."""
     needs_workspace: ClassVar[bool] = False

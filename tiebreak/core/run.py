@@ -44,6 +44,8 @@ class Source:
     """Only samples whose id fits one of these patterns (with * and ?); none: all."""
     categories: tuple[str, ...] = ()
     """Only samples whose category fits one of these."""
+    without_target: bool = False
+    """Rows need no target: answers are judged by something else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +94,8 @@ class Protocol:
     """Instead of the samples' own; the first is the primary one."""
     scorers: tuple[str, ...] = ()
     """Every scorer that judges, with its version; empty until the dataset was loaded."""
-    judge: ModelRef | None = None
-    """The model that judges, where a scorer needs one."""
+    judges: tuple[ModelRef, ...] = ()
+    """The models that judge, where a scorer needs any."""
     tasks: TaskRules = field(default_factory=TaskRules)
     choose_on: str = ""
     """half: the best contestant is chosen on one half of the samples and tested on the other; empty: on all."""

@@ -31,6 +31,8 @@ class Trial(Record, frozen=True, kw_only=True):
     """Digest of everything that affects the output, and of nothing else."""
     place: int = 0
     """The position of its sample in the plan, from 0."""
+    kept: KeptAnswer | None = None
+    """An answer from an earlier session that has still to be judged: the contestant is not asked again."""
 
     @property
     def model(self) -> ModelRef:
@@ -100,6 +102,8 @@ class Score(Record, frozen=True, kw_only=True):
     because: str = ""
     usage: Usage | None = None
     """What the judging itself consumed, where a model judged."""
+    grades: Mapping[str, float] = msgspec.field(default_factory=dict)
+    """By criterion, from 0 to 1, where a rubric has several."""
     second: float | None = None
     """What a second, independent rule says of the same answer; None where there is no such rule."""
 
@@ -108,6 +112,32 @@ class Score(Record, frozen=True, kw_only=True):
         """A right-or-wrong score."""
         other = None if second is None else float(second)
         return cls(value=1.0 if right else 0.0, answer=answer, because=because, second=other)
+
+
+class Judgement(Record, frozen=True, kw_only=True):
+    """What one judge made of one answer, or that it failed."""
+
+    scorer: str
+    judge: str
+    """The judge's label."""
+    score: Score | None = None
+    """None where it gave no verdict."""
+    reply_text: str = ""
+    """Everything it said, its reasoning included."""
+    usage: Usage | None = None
+    calls: int = 0
+    """Calls sent, failed ones included."""
+    seconds: float = 0.0
+    failure: Failure | None = None
+
+
+class KeptAnswer(Record, frozen=True, kw_only=True):
+    """An answer that waits for a judge, with what was made of it so far."""
+
+    output: Output
+    scores: Mapping[str, Score] = msgspec.field(default_factory=dict)
+    judgements: tuple[Judgement, ...] = ()
+    """Verdicts that stand; these judges are not asked again."""
 
 
 class Failure(Record, frozen=True, kw_only=True):
@@ -126,6 +156,10 @@ class TrialResult(Record, frozen=True, kw_only=True):
     outcome: Outcome
     output: Output | None = None
     scores: Mapping[str, Score] = msgspec.field(default_factory=dict)
+    judgements: tuple[Judgement, ...] = ()
+    """What each judge said now; earlier verdicts of a kept answer are not repeated."""
+    unjudged: bool = False
+    """Some judge has still to give its verdict."""
     failure: Failure | None = None
     finished_at: datetime
     metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)

@@ -6,7 +6,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
@@ -20,7 +20,7 @@ from tiebreak.datasets import promptfoo
 from tiebreak.datasets.indexed import IndexedFile, Row, ToSample
 from tiebreak.datasets.records import PACKED, SUFFIXES, is_records
 
-_INPUTS = ("input", "prompt", "question", "query", "problem")
+_INPUTS = ("input", "prompt", "question", "query", "problem", "messages")
 _TARGETS = (
     *("target", "answer", "expected", "ideal", "response", "answerKey", "label"),
     *("expected_answer", "correct_answer", "reference_answer", "expected_output", "gold"),
@@ -43,13 +43,15 @@ _READ = frozenset(
 _FOLDED = {name.casefold(): name for name in sorted(_READ) if len(name) > 1}
 _ROLES = ("system", "user", "assistant")
 _IN_CELLS = re.compile(r"__expected\d*")
+_RUBRIC = "judge:"
+"""How the scorers begin that a model judges by, with no target."""
 
 
 def load(name: str, *, known: Callable[[], Sequence[str]], source: Source | None = None) -> IndexedFile:
     """The dataset in a file or folder; `known` gives the registered names, for when there is neither."""
     path = Path(name).expanduser()
     source = source or Source()
-    reading, is_read = reader_of(source.fields), read_columns(source.fields)
+    reading, is_read = reader_of(source.fields, without_target=source.without_target), read_columns(source.fields)
     if path.is_dir():
         return IndexedFile(files_in(path), reading, name=name, about="your folder", is_read=is_read, encoding=source.encoding)
     if path.is_file():
@@ -76,13 +78,14 @@ def files_in(folder: Path) -> list[Path]:
     return found
 
 
-def reader_of(fields: Mapping[str, str]) -> ToSample:
-    """What makes samples of rows whose columns have these names in our words."""
+def reader_of(fields: Mapping[str, str], *, without_target: bool = False) -> ToSample:
+    """What makes samples of rows whose columns have these names in our words; `without_target`: they need none."""
+    plain = partial(to_sample, without_target=True) if without_target else to_sample
     for theirs, ours in fields.items():
         if ours not in _OURS:
             raise DatasetError(f"--field {theirs}={ours}: there is no field {ours!r}; there are {', '.join(_OURS)}")
     if not fields:
-        return to_sample
+        return plain
     renamed = dict(fields)
 
     def read(row: Row, number: int) -> Sample:
@@ -91,7 +94,7 @@ def reader_of(fields: Mapping[str, str]) -> ToSample:
             raise ValueError(f"field {missing[0]!r} is missing; the row has {', '.join(map(repr, row)) or 'nothing'}")
         taken = set(renamed.values())
         kept = {name: value for name, value in row.items() if name not in renamed and name not in taken}
-        return to_sample(kept | {ours: row[theirs] for theirs, ours in renamed.items() if theirs in row}, number)
+        return plain(kept | {ours: row[theirs] for theirs, ours in renamed.items() if theirs in row}, number)
 
     return read
 
@@ -124,11 +127,11 @@ def _in_our_words(row: Row) -> tuple[Row, frozenset[str]]:
     return {name: value for name, value in row.items() if name not in blank}, blank
 
 
-def to_sample(row: Row, number: int) -> Sample:
+def to_sample(row: Row, number: int, *, without_target: bool = False) -> Sample:
     """A row in any of the usual forms: see docs/datasets.md."""
     row, blank = _in_our_words(row)
     try:
-        return _sample(_flattened(row), number)
+        return _sample(_flattened(row), number, without_target=without_target)
     except _Missing as missing:
         empty = next((name for name in missing.names if name in blank), None)
         raise (ValueError(f"the column {empty!r} is empty in this row") if empty else missing) from None
@@ -143,7 +146,7 @@ class _Missing(ValueError):
         self.names = names
 
 
-def _sample(row: Row, number: int) -> Sample:
+def _sample(row: Row, number: int, *, without_target: bool) -> Sample:
     messages = _messages(row)
     choices = _choices(row)
     keywords, asserted = (None, {}) if _CHECKED_OTHERWISE.isdisjoint(row) else (_keywords(row), _asserted(row))
@@ -151,7 +154,9 @@ def _sample(row: Row, number: int) -> Sample:
     if asserted:
         scorer = str(row.get("scorer") or scorer_of(asserted["assert"]))
     else:
-        targets = _targets(row, choices) if keywords is None or any(t in row for t in _TARGETS) else keywords.accept
+        has_target = any(name in row for name in _TARGETS)
+        free = not has_target and keywords is None and not choices and (without_target or _brings_rubric(row))
+        targets = () if free else _targets(row, choices) if keywords is None or has_target else keywords.accept
         scorer = _scorer(row, targets, choices, keywords)
     kept = {} if _KEPT.isdisjoint(row) else {name: row[name] for name in sorted(_KEPT) if name in row}
     return Sample(
@@ -323,6 +328,11 @@ def _word_list(row: Row, name: str) -> tuple[str, ...]:
     return tuple(listed)
 
 
+def _brings_rubric(row: Row) -> bool:
+    """Whether a row says itself what its answers are judged by, besides a target."""
+    return bool(row.get("rubric")) or str(row.get("scorer", "")).startswith(_RUBRIC)
+
+
 def _scorer(row: Row, targets: tuple[str, ...], choices: tuple[str, ...], keywords: Keywords | None) -> str:
     named = row.get("scorer")
     if isinstance(named, str):
@@ -331,6 +341,8 @@ def _scorer(row: Row, targets: tuple[str, ...], choices: tuple[str, ...], keywor
         return "choice"
     if keywords is not None:
         return "keywords"
+    if not targets:
+        return _RUBRIC.removesuffix(":")
     return "numeric" if all(map(_is_number, targets)) else "match"
 
 

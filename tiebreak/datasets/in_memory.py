@@ -56,7 +56,7 @@ def samples_of(given: Any, source: Source) -> SampleList:
         given = [_without_missing(row) for row in given.to_dict("records")]
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise DatasetError(f"a dataset is a name, a file, a list of samples or dictionaries, or a data frame, not {given!r:.80}")
-    read, is_read = reader_of(source.fields), read_columns(source.fields)
+    read, is_read = reader_of(source.fields, without_target=source.without_target), read_columns(source.fields)
     samples, columns = [], dict[str, None]()
     for number, row in enumerate(given, start=1):
         if isinstance(row, Sample):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,11 +17,12 @@ from tiebreak.core.protocols import Agent, Scorer
 from tiebreak.core.redact import Redactor
 from tiebreak.core.sample import Sample
 from tiebreak.core.task import Task
-from tiebreak.core.trial import Failure, Outcome, Output, Score, Timing, Trial, TrialResult
+from tiebreak.core.trial import Failure, Judgement, Outcome, Output, Score, Timing, Trial, TrialResult
 from tiebreak.core.work import Isolation, Work, WorkOutcome
 from tiebreak.engine.call import Caller
-from tiebreak.engine.context import JudgeModel, TrialContext
+from tiebreak.engine.context import TrialContext
 from tiebreak.engine.gateway_calls import context_of, gateway_name
+from tiebreak.engine.judging import JudgeModel, combined, judge_answer
 from tiebreak.engine.plan import agent_for
 from tiebreak.engine.stop import Interrupted
 from tiebreak.engine.task_context import TaskSetup, TaskTrialContext, failure_of
@@ -59,22 +60,68 @@ class Tools:
     task_setup: TaskSetup | None = None
     task_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     """Coding tasks at once: each takes a part of this machine."""
-    judge: JudgeModel | None = None
+    judges: Sequence[JudgeModel] = ()
+    rescue: Callable[[TrialResult], None] = lambda result: None
+    """Where an answer goes that nobody has judged when the trial is cancelled: it was paid for, and is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdicts:
+    """What the scorers made of an answer."""
+
+    scores: dict[str, Score] = field(default_factory=dict)
+    judgements: tuple[Judgement, ...] = ()
+    unjudged: str = ""
+    """Why some judge has not given its verdict; empty when all have."""
 
 
 async def attempt(trial: Trial, tools: Tools) -> TrialResult:
     """Attempt a trial. Errors we know become its failure; others surface."""
+    if trial.kept is not None:
+        return await _attempt_judging(trial, trial.kept.output, TrialContext(trial, tools.caller), tools)
     if trial.sample.task is not None:
         return await attempt_task(trial, trial.sample.task, tools)
-    context = TrialContext(trial, tools.caller, tools.judge)
+    context = TrialContext(trial, tools.caller)
     # One that works on questions asks for no more than this context has.
     agent = cast(Any, tools.agents.working_on(trial.sample))
     try:
         output = _metered(await agent.run(trial.sample, context), context)
-        scores = await _scores(trial, output, context, tools) if output.outcome in _SCORED else {}
     except BenchmarkError as error:
         return _failed(trial, error, context, tools)
-    return TrialResult(trial=trial, outcome=output.outcome, output=output, scores=scores, finished_at=tools.caller.clock.now())
+    return await _attempt_judging(trial, output, context, tools)
+
+
+async def _attempt_judging(trial: Trial, output: Output, context: TrialContext, tools: Tools) -> TrialResult:
+    """Have an answer scored. One that waits for a judge outlives whatever ends the wait."""
+    try:
+        verdicts = await _verdicts(trial, output, context, tools) if output.outcome in _SCORED else Verdicts()
+    except BenchmarkError as error:
+        if trial.kept is not None:
+            return _result(trial, output, Verdicts(unjudged=str(error)), tools)
+        return _failed(trial, error, context, tools)
+    except asyncio.CancelledError:
+        if any(tools.scorers[name].needs_judge for name in trial.sample.scorers):
+            tools.rescue(_result(trial, output, Verdicts(unjudged="the run was stopped before a judge had answered"), tools))
+        raise
+    return _result(trial, output, verdicts, tools)
+
+
+def _result(trial: Trial, output: Output, verdicts: Verdicts, tools: Tools) -> TrialResult:
+    """How a trial ended; one without its ranking score waits for a judge, with its answer kept."""
+    now = tools.caller.clock.now()
+    result = TrialResult(
+        trial=trial,
+        outcome=output.outcome,
+        output=output,
+        scores=verdicts.scores,
+        judgements=verdicts.judgements,
+        unjudged=bool(verdicts.unjudged),
+        finished_at=now,
+    )
+    if not verdicts.unjudged or result.primary is not None:
+        return result
+    failure = Failure(kind=FailureKind.UNJUDGED, message=verdicts.unjudged, at=now, attempts=output.attempts)
+    return replace(result, outcome=Outcome.FAILED, failure=failure)
 
 
 async def attempt_task(trial: Trial, task: Task, tools: Tools) -> TrialResult:
@@ -93,7 +140,7 @@ async def attempt_task(trial: Trial, task: Task, tools: Tools) -> TrialResult:
                 _gateway(trial, agent, setup.isolation) as gateway,
                 Workspace.open(task, isolation=setup.isolation, gateway=gateway.address if gateway else None) as workspace,
             ):
-                context = TaskTrialContext(trial, tools.caller, tools.judge, setup=setup, task=task, workspace=workspace)
+                context = TaskTrialContext(trial, tools.caller, setup=setup, task=task, workspace=workspace)
                 if gateway is not None:
                     gateway.answers, context.gateway_key = context.gateway_calls, gateway.key
                 try:
@@ -142,29 +189,49 @@ async def _task_result(
     transcript = tuple(context.transcript)
     output = _metered(Output(text=context.said), context)
     failure = failure_of(work, error)
-    scores: dict[str, Score] = {}
+    verdicts = Verdicts()
     if failure is None:
         try:
-            scores = await _scores(trial, output, context, tools)
+            verdicts = await _verdicts(trial, output, context, tools)
         except ScorerError as unjudged:
             failure = FailureKind.VERIFIER, str(unjudged)
     if failure is not None:
         kind, message = failure
         failed = _failed(trial, BenchmarkError(message), context, tools, kind=kind)
         return replace(failed, work=work, transcript=transcript)
-    return TrialResult(
-        trial=trial,
-        outcome=output.outcome,
-        output=output,
-        scores=scores,
-        finished_at=tools.caller.clock.now(),
-        work=work,
-        transcript=transcript,
+    return replace(_result(trial, output, verdicts, tools), work=work, transcript=transcript)
+
+
+async def _verdicts(trial: Trial, output: Output, context: TrialContext, tools: Tools) -> Verdicts:
+    """Every scorer's word. Rules come before judges: where a rule cannot judge, nobody is paid for judging."""
+    names = trial.sample.scorers
+    judging = [name for name in names if tools.scorers[name].needs_judge]
+    known = trial.kept.scores if trial.kept else {}
+    rules = [name for name in names if name not in judging]
+    scores = {name: known[name] if name in known else await _score(name, trial, output, context, tools) for name in rules}
+    said: list[Judgement] = []
+    for name in judging:
+        judgements = await _judged(name, trial, output, context, tools)
+        said += judgements
+        score = combined(judgements, majority=tools.scorers[name].majority)
+        scores |= {} if score is None else {name: score}
+    failures = [one.failure.message for one in said if one.failure is not None]
+    earlier = trial.kept.judgements if trial.kept else ()
+    return Verdicts(
+        scores={name: scores[name] for name in names if name in scores},
+        judgements=tuple(one for one in said if one not in earlier),
+        unjudged=failures[0] if failures else "",
     )
 
 
-async def _scores(trial: Trial, output: Output, context: TrialContext, tools: Tools) -> dict[str, Score]:
-    return {name: await _score(name, trial, output, context, tools) for name in trial.sample.scorers}
+async def _judged(name: str, trial: Trial, output: Output, context: TrialContext, tools: Tools) -> tuple[Judgement, ...]:
+    scorer = tools.scorers[name]
+    try:
+        return await judge_answer(name, scorer, trial=trial, output=output, context=context, judges=tools.judges)
+    except (BenchmarkError, Interrupted):
+        raise
+    except Exception as error:
+        raise _raised(name, error) from error
 
 
 async def _score(name: str, trial: Trial, output: Output, context: TrialContext, tools: Tools) -> Score:
@@ -174,7 +241,11 @@ async def _score(name: str, trial: Trial, output: Output, context: TrialContext,
     except (BenchmarkError, Interrupted):
         raise
     except Exception as error:
-        raise ScorerError(f"the scorer {name!r} raised {type(error).__name__}: {error}") from error
+        raise _raised(name, error) from error
+
+
+def _raised(name: str, error: Exception) -> ScorerError:
+    return ScorerError(f"the scorer {name!r} raised {type(error).__name__}: {error}")
 
 
 def _metered(output: Output, context: TrialContext) -> Output:

@@ -62,6 +62,13 @@ def cost_of(usage: Usage, model: ModelRef) -> float | None:
     return cost / _MILLION
 
 
+def priced(usage: Usage, model: ModelRef) -> Usage:
+    """The usage with what it costs, where that is known."""
+    if model.price is None or (cost := cost_of(usage, model)) is None:
+        return usage
+    return replace(usage, cost_usd=cost)
+
+
 def _or(price: float | None, other: float) -> float:
     return other if price is None else price
 

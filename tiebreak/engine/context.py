@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from msgspec.structs import replace
-
-from tiebreak.core.errors import ProviderError, ScorerError, UsageError
+from tiebreak.core.errors import ScorerError
 from tiebreak.core.message import Likelihood, Message, Reply, Tool, Usage
-from tiebreak.core.model import ModelRef, Request
+from tiebreak.core.model import Request
 from tiebreak.core.protocols import Listener
 from tiebreak.core.trial import Trial
 from tiebreak.core.work import Finished
-from tiebreak.engine.budget import cost_of
+from tiebreak.engine.budget import priced
 from tiebreak.engine.call import Caller, Meter
 from tiebreak.engine.prompting import labels
 from tiebreak.registry import provider_class
@@ -28,23 +25,14 @@ _MOST_STOPS = 4
 """So many a request may have, at most providers; the agent cuts at all of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeModel:
-    """The model that judges, and the way to it."""
-
-    model: ModelRef
-    caller: Caller
-
-
 class TrialContext:
     """A trial's way to its model: every call is made and metered here. It is what questions get."""
 
-    __slots__ = ("_caller", "_judge", "_trial", "cached", "meter", "usage")
+    __slots__ = ("_caller", "_trial", "cached", "meter", "usage")
 
-    def __init__(self, trial: Trial, caller: Caller, judge: JudgeModel | None = None) -> None:
+    def __init__(self, trial: Trial, caller: Caller) -> None:
         self._trial = trial
         self._caller = caller
-        self._judge = judge
         self.meter = Meter()
         self.usage: Usage | None = None
         self.cached = True
@@ -87,24 +75,8 @@ class TrialContext:
         return found
 
     async def judge(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:
-        """Call the judge. Its fault is nobody's answer: it makes the trial fail, never a score."""
-        judge = self._judge
-        if judge is None:
-            raise UsageError("a scorer needs a model that judges: name one with --judge")
-        request = Request(
-            model=judge.model.name,
-            messages=tuple(messages),
-            settings=judge.model.sent,
-            schema=schema,
-            repeat=self._trial.repeat,
-            nonce=self._trial.id,
-        )
-        try:
-            reply = await judge.caller.call_with_retries(request, Meter())
-        except ProviderError as error:
-            raise ScorerError(f"the judge {judge.model.label} failed: {error}") from error
-        usage = None if reply.usage is None else priced(reply.usage, judge.model)
-        return replace(reply, usage=usage)
+        """Only scorers that say so get a way to a judge: see `engine.judging`."""
+        raise ScorerError("a scorer asks a judge without saying so: it needs `needs_judge = True`")
 
     async def run_code(self, code: str, *, timeout_s: float = 10.0) -> Finished:
         """Run a program in the sandbox."""
@@ -145,13 +117,6 @@ async def run_tests(program: str, tests: str, *, timeout_s: float) -> Finished:
 
     async with _code_slots():
         return await code.run_tests(program, tests, isolation=await detect_isolation(), timeout_s=timeout_s)
-
-
-def priced(usage: Usage, model: ModelRef) -> Usage:
-    """The usage with what it costs, where that is known."""
-    if model.price is None or (cost := cost_of(usage, model)) is None:
-        return usage
-    return replace(usage, cost_usd=cost)
 
 
 def settings_of(trial: Trial, repeat: int | None = None) -> Mapping[str, Any]:

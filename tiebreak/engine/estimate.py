@@ -51,9 +51,9 @@ class Estimate:
     """The expected cost of a run in dollars, contestant by contestant."""
 
     dollars: dict[str, Range]
-    """By label, of the contestants whose model has a known price, and of the judge."""
+    """By label, of the contestants whose model has a known price, and of the judges."""
     unknown: tuple[str, ...]
-    """Contestants, or a judge, whose hosted model has no known price."""
+    """Contestants, or judges, whose hosted model has no known price."""
 
     @property
     def total(self) -> Range:
@@ -66,13 +66,9 @@ def estimate(plan: Plan) -> Estimate:
     paid = [c for c in plan.spec.contestants if not c.model.local and not c.reference]
     dollars = {c.label: _asking(plan, c, c.model.price) for c in paid if c.model.price is not None}
     unknown = [c.label for c in paid if c.model.price is None]
-    judge = plan.spec.protocol.judge
-    if judge is not None and not judge.local:
-        name = f"judge {judge.label}"
-        if judge.price is None:
-            unknown.append(name)
-        else:
-            dollars[name] = _judging(plan, judge, judge.price)
+    hosted = {f"judge {judge.label}": judge for judge in plan.spec.protocol.judges if not judge.local}
+    dollars |= {name: _judging(plan, judge, judge.price) for name, judge in hosted.items() if judge.price is not None}
+    unknown += [name for name, judge in hosted.items() if judge.price is None]
     return Estimate(dollars=dollars, unknown=tuple(unknown))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tiebreak.core.clock import Clock, SystemClock
 from tiebreak.core.contestant import Contestant
-from tiebreak.core.errors import BenchmarkError, FailureKind, ProviderError
+from tiebreak.core.errors import BenchmarkError, FailureKind, JudgeError, ProviderError
 from tiebreak.core.events import ContestantFinished, ContestantStarted, ContestantState, ContestantWaiting, Event, TrialFinished
 from tiebreak.core.model import ModelRef
 from tiebreak.core.protocols import Attendant, Endpoint, Generates, Provider, Scorer
@@ -25,8 +25,8 @@ from tiebreak.core.trial import Outcome, Trial, TrialResult
 from tiebreak.engine.attempt import Agents, Tools, attempt
 from tiebreak.engine.budget import Amount, Budget, Purse
 from tiebreak.engine.call import Caller
-from tiebreak.engine.context import JudgeModel
 from tiebreak.engine.deadlines import Deadlines
+from tiebreak.engine.judging import JudgeModel
 from tiebreak.engine.race import Race
 from tiebreak.engine.recording import Cache, Recorder, Replay
 from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
@@ -56,6 +56,8 @@ class Assignment:
     contestant: Contestant
     trials: Iterator[Trial]
     count: int
+    kept: int = 0
+    """Of these, the ones whose answer is there and has only to be judged."""
 
     @property
     def model(self) -> ModelRef:
@@ -162,7 +164,8 @@ class _Progress:
         """Take note of a result; the contestant is over when all further ones would fail alike."""
         self.done += 1
         failure = result.failure
-        if failure is None or result.outcome is not Outcome.FAILED:
+        # An answer that a judge failed on is an answer: the contestant goes on.
+        if failure is None or result.outcome is not Outcome.FAILED or failure.kind is FailureKind.UNJUDGED:
             self.failed_in_a_row = 0
             return
         self.failed_in_a_row += 1
@@ -225,7 +228,7 @@ class _Engine:
     budget: Budget | None = field(init=False)
     redact: Redactor = field(default_factory=Redactor.from_environment)
     servers: dict[str, asyncio.Lock] = field(default_factory=dict)
-    judge: JudgeModel | None = None
+    judges: list[JudgeModel] = field(default_factory=list)
     attendant: Attendant | None = None
     race: Race | None = None
     task_setup: TaskSetup | None = field(init=False, default=None)
@@ -272,23 +275,27 @@ class _Engine:
 
     @contextlib.asynccontextmanager
     async def _judging(self) -> AsyncIterator[None]:
-        """The model that judges stands ready for as long as anything runs."""
-        model = self.spec.protocol.judge
-        if model is None:
+        """The models that judge stand ready for as long as anything runs."""
+        async with contextlib.AsyncExitStack() as opened:
+            for model in self.spec.protocol.judges:
+                self.judges.append(await self._open_judge(model, opened))
             yield
-            return
+
+    async def _open_judge(self, model: ModelRef, opened: contextlib.AsyncExitStack) -> JudgeModel:
+        """A judge ready to be asked; one that cannot be reached leaves answers unjudged, and nobody unasked."""
         provider = provider_class(model.provider)(_endpoint(model, self.spec.pace.max_connections or _JUDGED_AT_ONCE))
+        opened.push_async_callback(lambda: asyncio.shield(provider.close()))
+        answering = self._answering(provider, model, opened)
+        account = self.traffic.account_of(model)
+        account.join()
+        opened.callback(account.part)
+        judge = JudgeModel(model=model, caller=self._caller(answering, self._gate(model, model.label, account)))
         try:
-            await self._open(provider, model)
-            with contextlib.ExitStack() as opened:
-                answering = self._answering(provider, model, opened)
-                account = self.traffic.account_of(model)
-                account.join()
-                opened.callback(account.part)
-                self.judge = JudgeModel(model=model, caller=self._caller(answering, self._gate(model, model.label, account)))
-                yield
-        finally:
-            await asyncio.shield(provider.close())
+            if not self.spec.pace.replay_dir:
+                await self._open(provider, model)
+        except ProviderError as error:
+            judge.over = JudgeError(f"the judge {model.label} failed: {error}", kind=error.kind)
+        return judge
 
     async def _enforce_stop(self, jobs: Sequence[asyncio.Task[None]]) -> None:
         """After a first request to stop, give what is in flight a little time; after a second, none."""
@@ -377,7 +384,7 @@ class _Engine:
         provider = provider_class(model.provider)(_endpoint(model, most))
         try:
             if assignment.count:
-                if not self.spec.pace.replay_dir:
+                if assignment.count > assignment.kept and not self.spec.pace.replay_dir:
                     await self._open(provider, model)
                 with contextlib.ExitStack() as opened:
                     await self._work(assignment, self._answering(provider, model, opened), most, progress)
@@ -405,7 +412,9 @@ class _Engine:
                 wait_s *= 2
         return None
 
-    def _answering(self, provider: Provider, model: ModelRef, opened: contextlib.ExitStack) -> Generates:
+    def _answering(
+        self, provider: Provider, model: ModelRef, opened: contextlib.ExitStack | contextlib.AsyncExitStack
+    ) -> Generates:
         """Who answers: the provider itself, or what stands before it or in its place."""
         pace = self.spec.pace
         if pace.replay_dir:
@@ -425,7 +434,7 @@ class _Engine:
         """Have the trials done by a crew that grows with the account's limit."""
         model = assignment.model
         account = self.traffic.account_of(model)
-        tools = self._tools(assignment, provider, self._gate(model, assignment.label, account))
+        tools = self._tools(assignment, provider, self._gate(model, assignment.label, account), progress)
         crew = _Crew(group=asyncio.TaskGroup(), work=lambda: self._worker(assignment, tools, progress), most=most)
         account.join()
         account.growing.append(crew.follow)
@@ -454,10 +463,7 @@ class _Engine:
             except ContestantOver as over:
                 progress.end(over.state, str(over))
                 return
-            self.mailbox.put(TrialFinished(result))
-            progress.count(result)
-            if self.race is not None:
-                self.race.observe(result)
+            self._finish(result, progress)
             if progress.ended:
                 # Whoever waits for a slot, or before a further attempt, does not ask any more.
                 tools.caller.gate.end(progress.state, progress.message)
@@ -481,6 +487,12 @@ class _Engine:
         finally:
             task.cancel()
             stopped.cancel()
+
+    def _finish(self, result: TrialResult, progress: _Progress) -> None:
+        self.mailbox.put(TrialFinished(result))
+        progress.count(result)
+        if self.race is not None:
+            self.race.observe(result)
 
     def _gate(self, model: ModelRef, label: str, account: Account) -> Gate:
         return Gate(
@@ -506,7 +518,7 @@ class _Engine:
 
         return tell
 
-    def _tools(self, assignment: Assignment, provider: Generates, gate: Gate) -> Tools:
+    def _tools(self, assignment: Assignment, provider: Generates, gate: Gate, progress: _Progress) -> Tools:
         return Tools(
             agents=Agents(assignment.contestant.agent),
             scorers=_Scorers(),
@@ -514,7 +526,8 @@ class _Engine:
             redact=self.redact,
             task_setup=self.task_setup,
             task_slots=asyncio.Semaphore(self._tasks_at_once(assignment.model)),
-            judge=self.judge,
+            judges=self.judges,
+            rescue=lambda result: self._finish(result, progress),
         )
 
     def _caller(self, provider: Generates, gate: Gate) -> Caller:

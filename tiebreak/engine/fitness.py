@@ -14,6 +14,7 @@ _WORDS = {
     "test": "tests",
     "instructions": "instructions",
     "false": "false answers",
+    "rubric": "a rubric of the sample's own",
 }
 _WEIGHS = "likelihood"
 

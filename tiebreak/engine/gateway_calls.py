@@ -15,9 +15,9 @@ from tiebreak.core.protocols import Listener
 from tiebreak.core.redact import HIDDEN, Redactor, StreamRedactor
 from tiebreak.core.trial import Trial
 from tiebreak.core.work import PermissionRequest
-from tiebreak.engine.budget import characters
+from tiebreak.engine.budget import characters, priced
 from tiebreak.engine.call import Caller
-from tiebreak.engine.context import priced, settings_of
+from tiebreak.engine.context import settings_of
 from tiebreak.engine.stop import ContestantOver, Interrupted
 from tiebreak.registry import provider_class
 

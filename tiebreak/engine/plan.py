@@ -113,7 +113,7 @@ def make_plan(spec: RunSpec, *, dataset: Dataset | None = None) -> Plan:
     """Load the dataset, unless it is given, choose the samples, and fix the protocol."""
     _refuse_twins(spec)
     if spec.pace.max_cost_usd is not None:
-        refuse_unpriced(spec.models)
+        refuse_unpriced((*spec.models, *spec.protocol.judges))
     protocol = spec.protocol
     dataset = sound(dataset or load_dataset(protocol.dataset, protocol.source))
     spec = _put_to_work(spec, dataset)
@@ -229,10 +229,11 @@ def _refuse_without_judge(protocol: Protocol, dataset: Dataset) -> None:
     """A scorer that asks a model is told which one before anything is paid for, and a judge has something to judge."""
     scorers = protocol.chosen_scorers or dataset.scorers
     asking = [name for name in scorers if make_scorer(name).needs_judge]
-    if asking and protocol.judge is None:
+    if asking and not protocol.judges:
         raise UsageError(f"the scorer {asking[0]!r} asks a model: name one with --judge")
-    if protocol.judge is not None and not asking:
-        raise UsageError(f"--judge {protocol.judge.label}: no scorer would ask it ({', '.join(scorers)}); add --scorer judge")
+    if protocol.judges and not asking:
+        label = protocol.judges[0].label
+        raise UsageError(f"--judge {label}: no scorer would ask it ({', '.join(scorers)}); add --scorer judge")
 
 
 def _refuse_twins(spec: RunSpec) -> None:

@@ -30,7 +30,7 @@ from tiebreak.core.task import Task
 from tiebreak.core.trial import Output, Trial
 from tiebreak.core.work import Changes, Gateway, Isolation, PermissionRequest, Step, Verdict, Work, WorkOutcome, Workspace
 from tiebreak.engine.call import Caller
-from tiebreak.engine.context import JudgeModel, TrialContext
+from tiebreak.engine.context import TrialContext
 from tiebreak.engine.gateway_calls import GatewayCalls, context_of, gateway_name
 from tiebreak.engine.hidden_files import without_hidden_lines
 
@@ -69,10 +69,8 @@ class TaskSetup:
 class TaskTrialContext(TrialContext):
     """An agent's way to its model and its workspace; everything that happens is counted and written down here."""
 
-    def __init__(
-        self, trial: Trial, caller: Caller, judge: JudgeModel | None, *, setup: TaskSetup, task: Task, workspace: Workspace
-    ) -> None:
-        super().__init__(_with_ends(trial), caller, judge)
+    def __init__(self, trial: Trial, caller: Caller, *, setup: TaskSetup, task: Task, workspace: Workspace) -> None:
+        super().__init__(_with_ends(trial), caller)
         self._setup = setup
         self._task = task
         self._workspace = workspace

@@ -11,6 +11,7 @@ import msgspec
 from tiebreak.core.record import Record
 from tiebreak.core.work import Step, Work
 from tiebreak.report.summary import Summary
+from tiebreak.store.judgements import HUMAN
 from tiebreak.store.reader import FiguresKeeper, StoreReader
 
 FILTERS: Mapping[str, str] = {
@@ -63,6 +64,10 @@ _ANSWERS = (
 _QUESTIONS = _ANSWERS.format(work="NULL, NULL", joined="")
 _TASKS = _ANSWERS.format(work="w.work, w.transcript", joined="LEFT JOIN work w ON w.id = t.id AND w.finished_at = t.finished_at")
 _TEXTS = "SELECT t.sample, s.prompt, s.target FROM trials t CROSS JOIN samples s ON s.asked = t.asked WHERE t.rowid IN"
+_JUDGED = (
+    "SELECT t.rowid, j.scorer, j.judge, j.value, j.failure, j.reply_text FROM judgements j JOIN trials t ON t.id = j.trial"
+    " WHERE j.superseded = 0 AND t.rowid IN"
+)
 _LOOK_UP = 500
 _MOST_STEPS = 200
 _DIFF_CHARACTERS = 10
@@ -94,11 +99,20 @@ class Attempted(Record, frozen=True, kw_only=True, omit_defaults=True):
     more_steps: int = 0
 
 
+class JudgeWords(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What a judge or a person said of an answer."""
+
+    who: str
+    value: float | None = None
+    said: str = ""
+    """All a model replied, cut; or why it gave no verdict."""
+
+
 class Answer(Record, frozen=True, kw_only=True, omit_defaults=True):
     """One trial, cut to what a page can carry."""
 
     mark: str
-    """right, wrong, none (no answer) or failed."""
+    """right, wrong, none (no answer), failed or unjudged."""
     score: float | None = None
     second: float | None = None
     """What the second rule says, where it says something else."""
@@ -114,6 +128,7 @@ class Answer(Record, frozen=True, kw_only=True, omit_defaults=True):
     cost_usd: float | None = None
     output_tokens: int | None = None
     work: Attempted | None = None
+    judges: tuple[JudgeWords, ...] = ()
 
 
 class SampleView(Record, frozen=True, kw_only=True):
@@ -257,9 +272,23 @@ def view_samples(reader: StoreReader, summary: Summary, chosen: Sequence[SampleF
     firsts = [min(map(int, f.trials.split(","))) for f in chosen]
     texts = {sample: (prompt, target) for sample, prompt, target in _by_row(reader, _TEXTS, firsts)}
     answers: dict[str, list[list[Answer]]] = {f.sample: [[] for _ in places] for f in chosen}
-    for row in _by_row(reader, query, [int(trial) for f in chosen for trial in f.trials.split(",")]):
-        answers[row[2]][places[row[1]]].append(_answer(row, most))
+    rows = [int(trial) for f in chosen for trial in f.trials.split(",")]
+    judged = _judged(reader, rows, most)
+    for row in _by_row(reader, query, rows):
+        answers[row[2]][places[row[1]]].append(_answer(row, most, judged.get(row[0], ())))
     return [_view(f, *texts[f.sample], answers[f.sample], most) for f in chosen]
+
+
+def _judged(reader: StoreReader, rows: Sequence[int], most: int) -> dict[int, list[JudgeWords]]:
+    """By trial, what judges and people said of its answer; of those asked again, the last word."""
+    if next(reader.rows("SELECT 1 FROM judgements LIMIT 1"), None) is None:
+        return {}
+    found: dict[int, dict[str, JudgeWords]] = {}
+    for row, scorer, judge, value, failure, said in _by_row(reader, _JUDGED, rows):
+        who = judge or scorer.removeprefix(HUMAN)
+        words = JudgeWords(who=who, value=value, said=cut(said or failure or "", most))
+        found.setdefault(row, {})[f"{scorer} {judge}"] = words
+    return {row: list(own.values()) for row, own in found.items()}
 
 
 def _by_row(reader: StoreReader, query: str, rows: Sequence[int]) -> Iterable[tuple[Any, ...]]:
@@ -282,12 +311,12 @@ def _view(facts: SampleFacts, prompt: str, target: str, answers: Sequence[list[A
     )
 
 
-def _answer(row: tuple[Any, ...], most: int) -> Answer:
+def _answer(row: tuple[Any, ...], most: int, judged: Sequence[JudgeWords] = ()) -> Answer:
     _, _, _, repeat, outcome, score, second, answer, because, text, kind, failure, seconds, cost, tokens, work, transcript = row
     failed = outcome == "failed"
     said = text or ""
     return Answer(
-        mark=_mark(outcome, score, answer),
+        mark="unjudged" if kind == "unjudged" else _mark(outcome, score, answer),
         score=score,
         second=second if second is not None and (second >= 1) != ((score or 0.0) >= 1) else None,
         repeat=repeat,
@@ -300,6 +329,7 @@ def _answer(row: tuple[Any, ...], most: int) -> Answer:
         cost_usd=cost,
         output_tokens=tokens,
         work=_attempted(work, transcript, most) if work else None,
+        judges=tuple(judged),
     )
 
 

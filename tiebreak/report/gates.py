@@ -31,8 +31,8 @@ def is_complete(summary: Summary) -> bool:
 
 
 def _broken(contestant: ContestantSummary) -> int:
-    """Trials that ended without a result by somebody else's doing."""
-    return sum(count for kind, count in contestant.failures.items() if kind not in _OWN_DOING)
+    """Trials that ended without a result by somebody else's doing, or that a judge has still to judge."""
+    return contestant.awaiting_judge + sum(count for kind, count in contestant.failures.items() if kind not in _OWN_DOING)
 
 
 def _share_right(contestant: ContestantSummary) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tiebreak.report.caveats import caveats
 from tiebreak.report.factors import Factor
+from tiebreak.report.judging import CORRECTED_HEADINGS, JUDGE_HEADINGS, Judging, corrected_rows, judge_rows
 from tiebreak.report.summary import Summary
 from tiebreak.report.table import cells, contestant_notes, factor_rows, headings, noun
 from tiebreak.report.verdict import verdict
@@ -27,6 +28,7 @@ def markdown_report(summary: Summary, notes: Sequence[str] = ()) -> str:
         markdown_table(summary),
         _work_table(summary) if summary.tasks is not None else "",
         *(_factor_table(factor) for factor in summary.factors),
+        *_judging_tables(summary.judging),
         "\n".join(f"- {plain(line)}" for line in (*contestant_notes(summary), *notes)),
         *(f"> {plain(caveat)}." for caveat in caveats(summary)),
         f"<sub>{plain(info.run_id)}, {plain(info.made_with)}</sub>",
@@ -42,6 +44,14 @@ def markdown_table(summary: Summary) -> str:
 def _work_table(summary: Summary) -> str:
     """What was done on coding tasks."""
     return _table([noun(summary).capitalize(), *WORK_HEADINGS[1:]], [work_cells(c) for c in standing(summary)], 1)
+
+
+def _judging_tables(judging: Judging | None) -> list[str]:
+    """What judges did and cost, and scores corrected by people's votes."""
+    if judging is None:
+        return []
+    tables = ((JUDGE_HEADINGS, judge_rows(judging)), (CORRECTED_HEADINGS, corrected_rows(judging)))
+    return [_table(names, rows, 1) for names, rows in tables if rows]
 
 
 def _factor_table(factor: Factor) -> str:

@@ -13,6 +13,7 @@ from tiebreak.report.browse import FILTERS, SORTS, Census
 from tiebreak.report.caveats import caveats
 from tiebreak.report.charts import Dot, Point, Times, front_chart, latency_chart, score_chart, seconds
 from tiebreak.report.factors import Factor
+from tiebreak.report.judging import CORRECTED_HEADINGS, JUDGE_HEADINGS, corrected_rows, judge_rows, judging_notes
 from tiebreak.report.money import dollars
 from tiebreak.report.ranking import FAILURES, Comparison
 from tiebreak.report.spread import Spreads, spreads
@@ -58,6 +59,7 @@ def overview(reader: StoreReader, summary: Summary) -> dict[str, Any]:
         "accounts": [account(contestant) for contestant in summary.listed],
         "by_scorer": _by_scorer(summary),
         "repeats": _repeats(summary),
+        "judging": _judging(summary),
         "charts": _charts(summary, found),
         "heat": _heat(summary),
         "factors": [_factor(factor) for factor in summary.factors],
@@ -164,7 +166,16 @@ def account(model: ContestantSummary) -> dict[str, Any]:
     wrong = model.score_failures_wrong
     return {
         "label": model.label,
-        "numbers": (model.planned, model.answered, model.right, model.wrong, model.no_answer, model.failed, model.not_asked),
+        "numbers": (
+            model.planned,
+            model.answered,
+            model.right,
+            model.wrong,
+            model.no_answer,
+            model.failed,
+            model.unjudged,
+            model.not_asked,
+        ),
         "silent": kinds({kind: count for kind, count in silent.items() if count}),
         "failures": kinds(model.failures),
         "score": score(model),
@@ -181,6 +192,19 @@ def _by_scorer(summary: Summary) -> dict[str, Any] | None:
     names = list(dict.fromkeys(name for model in summary.contestants for name in model.by_scorer))
     rows = [(m.label, [f"{m.by_scorer[name]:.3f}" if name in m.by_scorer else "–" for name in names]) for m in summary.listed]
     return {"names": names, "rows": rows} if names else None
+
+
+def _judging(summary: Summary) -> dict[str, Any] | None:
+    judging = summary.judging
+    if judging is None:
+        return None
+    return {
+        "headings": JUDGE_HEADINGS,
+        "judges": judge_rows(judging),
+        "corrected_headings": CORRECTED_HEADINGS,
+        "corrected": corrected_rows(judging),
+        "notes": judging_notes(judging),
+    }
 
 
 def _repeats(summary: Summary) -> dict[str, Any] | None:
@@ -401,7 +425,7 @@ def _asked_what(protocol: Protocol) -> list[tuple[str, str]]:
         ("Samples", _few(source.ids)),
         ("Categories", _few(source.categories)),
         ("Worked examples", "" if source.shots is None else str(source.shots)),
-        ("Judge", protocol.judge.label if protocol.judge else ""),
+        ("Judges" if len(protocol.judges) > 1 else "Judge", ", ".join(judge.label for judge in protocol.judges)),
     ]
 
 

@@ -50,12 +50,14 @@ def answers_to(reader: StoreReader, label: str, samples: Sequence[str]) -> dict[
 
 
 _BY_SCORER = """
-    WITH own AS (SELECT contestant, sample, scores FROM trials WHERE superseded = 0 AND outcome <> 'failed'),
+    WITH own AS (SELECT contestant, sample, score, scores FROM trials WHERE superseded = 0 AND outcome <> 'failed'),
     judged AS (
         SELECT contestant, key AS scorer, sample, json_extract(value, '$.value') AS score FROM own, json_each(own.scores)
     ),
     scorers AS (SELECT DISTINCT contestant, scorer FROM judged),
-    silent AS (SELECT contestant, scorer, sample, 0.0 FROM own JOIN scorers USING (contestant) WHERE scores IS NULL),
+    silent AS (
+        SELECT contestant, scorer, sample, 0.0 FROM own JOIN scorers USING (contestant) WHERE score IS NULL AND scores IS NULL
+    ),
     counted AS (SELECT * FROM judged UNION ALL SELECT * FROM silent),
     means AS (SELECT contestant, scorer, avg(score) AS mean FROM counted GROUP BY contestant, scorer, sample)
     SELECT contestant, scorer, avg(mean) FROM means GROUP BY contestant, scorer

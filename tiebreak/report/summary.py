@@ -11,6 +11,7 @@ from tiebreak.core.events import ContestantState
 from tiebreak.core.model import ModelRef
 from tiebreak.core.run import RunInfo
 from tiebreak.report.factors import Chosen, Factor, choose_best, compare_factors
+from tiebreak.report.judging import Judging, summarise_judging
 from tiebreak.report.ranking import Alternative, Comparison, Course, Ranking, Scored, rank
 from tiebreak.report.samples import means_by_scorer
 from tiebreak.report.tally import SampleNumbers, Tally, tally_trials
@@ -69,6 +70,10 @@ class ContestantSummary:
     exhausted: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
     """Trials without a result, by kind. They are left out of the score."""
+    unjudged: int = 0
+    """Answers that no judge has judged yet, because it failed. They are kept, and left out of the score."""
+    awaiting_judge: int = 0
+    """Answers that some judge has still to judge; also those that another scorer has scored."""
     score: float | None = None
     """Mean over the samples answered, repeats of a sample averaged first."""
     low: float = 0.0
@@ -139,7 +144,7 @@ class ContestantSummary:
     @property
     def asked(self) -> int:
         """Trials that ended, one way or another."""
-        return self.answered + self.failed
+        return self.answered + self.failed + self.unjudged
 
     @property
     def not_asked(self) -> int:
@@ -201,6 +206,8 @@ class Summary:
     """The Pareto front of cost and score, among ranked contestants of known price; cheapest first."""
     latency_front: tuple[str, ...] = ()
     """The same for the median time of an answer; fastest first."""
+    judging: Judging | None = None
+    """What judges and people did, where there are any."""
     tasks: TaskComparison | None = None
     """Who did the coding tasks best, where the run has any."""
     factors: tuple[Factor, ...] = ()
@@ -286,6 +293,7 @@ def work_out(reader: StoreReader, *, so_far: bool = False, seen: bool = True) ->
         factors=() if early else compare_factors(rankable, course),
         chosen=choose_best(reader, rankable, course) if reader.info.protocol.choose_on and not early else None,
         tasks=_compare_tasks(reader, contestants),
+        judging=summarise_judging(reader, tallies, numbers),
     )
 
 
@@ -392,6 +400,8 @@ def _figures(tally: Tally | None, numbers: SampleNumbers, repeats: int) -> dict[
         "no_answer": tally.no_answer,
         **{name: tally.outcomes[name] for name in ("refused", "empty", "filtered", "cut_off", "exhausted")},
         "failures": dict(sorted(tally.failures.items())),
+        "unjudged": tally.unjudged,
+        "awaiting_judge": tally.awaiting_judge,
         "score": found.mean if found.n else None,
         "low": found.low,
         "high": found.high,

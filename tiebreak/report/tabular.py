@@ -199,10 +199,20 @@ def summary_data(summary: Summary) -> dict[str, Any]:
         "latency_front": summary.latency_front,
         "factors": [asdict(factor) for factor in summary.factors],
         "chosen": asdict(summary.chosen) if summary.chosen else None,
+        **_judging_data(summary),
         "claims": [{"kind": claim.kind, "facts": claim.facts, "sentence": claim.sentence} for claim in claims(summary)],
         "caveats": caveats(summary),
         **task_data(summary),
     }
+
+
+def _judging_data(summary: Summary) -> dict[str, Any]:
+    """What judges did, beside the contestants and not among them; and what people's votes make of the scores."""
+    judging = summary.judging
+    if judging is None:
+        return {"judges": [], "judging": None}
+    data = asdict(judging)
+    return {"judges": data.pop("judges"), "judging": data}
 
 
 def _contestant_data(summary: ContestantSummary) -> dict[str, Any]:
@@ -233,7 +243,7 @@ def _contestant_data(summary: ContestantSummary) -> dict[str, Any]:
 
 _FIGURES = (
     *("state", "message", "planned", "right", "wrong", "no_answer"),
-    *("refused", "empty", "filtered", "cut_off", "exhausted", "not_asked"),
+    *("refused", "empty", "filtered", "cut_off", "exhausted", "unjudged", "awaiting_judge", "not_asked"),
     *("score", "interval_method", "samples", "score_failures_wrong", "adjusted_score", "tier", "ranks", "pass_at", "pass_all"),
     *("seconds", "model_seconds", "input_tokens", "output_tokens", "cost_usd", "known_cost_usd", "cost_per_trial"),
     *("second_readings", "readings_differ"),

@@ -14,7 +14,7 @@ from tiebreak.store.reader import StoreReader
 # The join is crossed to keep its order: trials are read as they lie, samples are looked up.
 _TRIALS = (
     "SELECT t.contestant, s.rowid, t.superseded, t.outcome, t.score, t.second, t.answer IS NULL, t.failure_kind, t.category,"
-    " t.cached, t.model_s, t.first_token_s, t.in_flight, t.input_tokens, t.output_tokens, t.cost_usd"
+    " t.cached, t.model_s, t.first_token_s, t.in_flight, t.input_tokens, t.output_tokens, t.cost_usd, t.unjudged IS NOT NULL"
     " FROM trials t CROSS JOIN samples s ON s.asked = t.asked"
 )
 # With repeats and prompts one sample is shown in several ways, each a row; they share its number.
@@ -26,6 +26,8 @@ _TIMED_ALONE = (
     "SELECT t.contestant, s.rowid, t.model_s, t.first_token_s FROM timings t CROSS JOIN samples s ON s.asked = t.asked"
     " WHERE t.model_s > 0"
 )
+_UNJUDGED = "unjudged"
+"""The kind of failure that is a judge's, not the contestant's."""
 
 
 class SampleNumbers:
@@ -86,6 +88,8 @@ class Tally:
         """For each sample the requests in flight when it was sent, added up; not a number where nobody knows."""
         self.second_readings = self.readings_differ = 0
         self.right = self.wrong = self.no_answer = 0
+        self.unjudged = self.awaiting_judge = 0
+        """Answers without a score because a judge failed, and all that some judge has still to judge."""
         self.outcomes: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.categories: dict[str, list[float]] = defaultdict(lambda: [0.0, 0])
@@ -101,13 +105,18 @@ class Tally:
 
     def add(self, number: int, row: tuple[Any, ...]) -> None:
         """Count a trial; one that was asked again since counts only for what it took."""
-        _, _, superseded, outcome, score, second, unread, kind, category, cached, seconds, first, flight, sent, made, cost = row
+        _, _, superseded, outcome, score, second, unread, kind, category, cached, *taken = row
+        seconds, first, flight, sent, made, cost, awaiting = taken
         self._spend(seconds, sent, made, cost)
         if superseded:
             return
         self.outcomes[outcome] += 1
+        self.awaiting_judge += awaiting
         if outcome == "failed":
-            self.failures[kind] += 1
+            if kind == _UNJUDGED:
+                self.unjudged += 1
+            else:
+                self.failures[kind] += 1
             self.failed[number] += 1
             return
         self._judge(number, score, unread, category)

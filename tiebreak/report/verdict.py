@@ -298,8 +298,10 @@ def _raced(summary: Summary) -> list[Claim]:
 
 def _left_out(summary: Summary) -> list[Claim]:
     failed = {m.label: dict(m.failures) for m in summary.tested if m.failed}
+    unjudged = {m.label: m.unjudged for m in summary.tested if m.unjudged}
     unranked = {m.label: {"state": m.state, "answered": m.answered, "planned": m.planned} for m in summary.unfinished}
-    return [Claim("left_out", {"failed": failed, "unranked": unranked})] if failed or unranked else []
+    facts = {"failed": failed, "unjudged": unjudged, "unranked": unranked}
+    return [Claim("left_out", facts)] if failed or unjudged or unranked else []
 
 
 def _against_reference(summary: Summary) -> list[Claim]:
@@ -550,10 +552,17 @@ def _tell_left_out(facts: Facts) -> str:
             total.update(counts)
         whose = listed([f"{label} {sum(counts.values()):,}" for label, counts in failed.items()])
         said.append(f"{number(total.total(), 'trial')} failed and {_are(total.total())} left out: {whose} ({kinds(total)}).")
+    if unjudged := facts["unjudged"]:
+        count = sum(unjudged.values())
+        said.append(f"{number(count, 'answer')} {_are(count)} not judged yet and left out: {_each(unjudged)}.")
     below = [f"{label} ({found['answered']:,} of {found['planned']:,} answered)" for label, found in facts["unranked"].items()]
     if below:
         said.append(f"Not ranked: {listed(below)}.")
     return " ".join(said)
+
+
+def _each(counts: Mapping[str, int]) -> str:
+    return listed([f"{label} {count:,}" for label, count in counts.items()])
 
 
 def _are(n: int) -> str:

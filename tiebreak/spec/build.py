@@ -85,7 +85,7 @@ def _new(flags: Flags, config: Config, notes: Notes, command: str) -> RunSpec:
         command=command,
         shard=shard_of(flags.shard, os.environ) if flags.shard else None,
     )
-    return _with_judge(spec, flags, config)
+    return _with_judges(spec, flags, config)
 
 
 def _contestants(flags: Flags, config: Config, notes: Notes, going_on: Sequence[Contestant] = ()) -> tuple[Contestant, ...]:
@@ -263,16 +263,24 @@ def _check_likelihood(models: Sequence[ModelRef]) -> None:
         )
 
 
-def _with_judge(spec: RunSpec, flags: Flags, config: Config) -> RunSpec:
-    """The run with the model that judges it; a judge with a stake in the result is refused."""
-    if flags.judge is None:
-        return spec
-    judge = with_price(config.catalog(detect=False).resolve(flags.judge))
-    check_key(judge)
-    for model in spec.models:
-        if not (flags.force or model.reference):
-            _refuse_partial(judge, model)
-    return replace(spec, protocol=replace(spec.protocol, judge=judge))
+def _with_judges(spec: RunSpec, flags: Flags, config: Config) -> RunSpec:
+    """The run with the models that judge it."""
+    judges = chosen_judges(flags.judge, config, () if flags.force else spec.models)
+    return replace(spec, protocol=replace(spec.protocol, judges=judges)) if judges else spec
+
+
+def chosen_judges(names: Sequence[str], config: Config, judged: Sequence[ModelRef]) -> tuple[ModelRef, ...]:
+    """The models of these names as judges; one with a stake in the models it judges is refused."""
+    catalog = config.catalog(detect=False)
+    judges = {judge.digest: judge for judge in (with_price(catalog.resolve(name)) for name in names)}
+    if len(judges) < len(names):
+        raise UsageError("the same judge is named twice; several judges are several models")
+    for judge in judges.values():
+        check_key(judge)
+        for model in judged:
+            if not model.reference:
+                _refuse_partial(judge, model)
+    return tuple(judges.values())
 
 
 def _refuse_partial(judge: ModelRef, model: ModelRef) -> None:

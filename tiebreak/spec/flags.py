@@ -20,6 +20,8 @@ from tiebreak.runfile import read_run_file
 _PARALLEL = 4
 _SETTING = re.compile(r"[A-Za-z_]+=[^/@]*")
 _Record = TypeVar("_Record", TaskRules, Pace)
+_FREE_OF_TARGETS, _PAIRWISE = "judge:", "judge:pairwise"
+"""How the scorers begin that ask a model a question about an answer, and the one that compares it with the target."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +109,7 @@ class Flags(ModelFlags, SampleFlags):
     stop: tuple[str, ...] = ()
     agent: tuple[str, ...] = ()
     scorer: tuple[str, ...] = ()
-    judge: str | None = None
+    judge: tuple[str, ...] = ()
     force: bool = False
     limit: int | None = None
     repeats: int | None = None
@@ -181,6 +183,12 @@ class Flags(ModelFlags, SampleFlags):
     def written_out(self) -> tuple[Entry, ...]:
         """The contestants that are written out, in a run file or on the command line."""
         return (*self.entries, *(written_out(text) for text in self.contestant))
+
+    @property
+    def source(self) -> Source:
+        """Where the rows are and how they are read; what is judged by questions alone needs no target."""
+        free = bool(self.scorer) and all(name.startswith(_FREE_OF_TARGETS) for name in self.scorer)
+        return replace(super().source, without_target=free and _PAIRWISE not in self.scorer)
 
     @property
     def names_contestants(self) -> bool:
@@ -271,12 +279,12 @@ class Flags(ModelFlags, SampleFlags):
 
     def refuse_other_than(self, protocol: Protocol, prompting: Sequence[Prompting]) -> None:
         """Raise when a run that goes on is told to ask, or to judge, otherwise than it did; the same again is fine."""
-        judge = protocol.judge.label if protocol.judge else None
+        judges = tuple(judge.label for judge in protocol.judges)
         given = {
-            "source": (self.source, (Source(), protocol.source)),
+            "source": (super().source, (Source(), replace(protocol.source, without_target=False))),
             "prompting": (self.prompting, (Prompting(), *(replace(known, name="") for known in prompting))),
             "scorer": (self.scorer, ((), protocol.chosen_scorers)),
-            "judge": (self.judge, (None, judge)),
+            "judge": (self.judge, ((), judges)),
             "seed": (self.seed, (None, protocol.seed)),
             "repeats": (self.repeats, (None, protocol.repeats)),
         }

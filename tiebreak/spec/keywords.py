@@ -36,7 +36,8 @@ class Options(TypedDict, total=False):
     stop: Texts
     scorers: str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
     """Names, `module:function`, or functions of the sample and the answer's text."""
-    judge: str
+    judge: Texts
+    """The model that judges, or several."""
     force: bool
     # sent to the models
     temperature: float
@@ -109,7 +110,7 @@ _KEYWORDS = {flag.replace("_", "-"): keyword for keyword, flag in _FLAGS.items()
     **{"no-preflight": "preflight=False", "resume": "tiebreak.resume"},
     **{name: f"{name}=True" for name in ("force", "parallel", "strict", "yes", "likelihood", "stream")},
 }
-_TUPLES = ("agents", "stop", "tasks", "sample_ids", "sample_categories")
+_TUPLES = ("agents", "judge", "stop", "tasks", "sample_ids", "sample_categories")
 _PATHS = ("data", "record", "replay", "cache", "config", "results_dir")
 _WHOLE = {
     **dict.fromkeys(("limit", "repeats", "max_workers", "max_connections", "rpm", "tpm", "max_total_tokens"), 1),

@@ -14,7 +14,7 @@ from tiebreak import __version__
 from tiebreak.core.run import RunInfo
 from tiebreak.store.folder import DATABASE, owned
 from tiebreak.store.looks import Look, read_extensions, read_looks
-from tiebreak.store.store import connect_to_read, damaged, keep_figures, read_info
+from tiebreak.store.store import connect_to_read, damaged, keep_figures, read_info, stands
 
 Figures = TypeVar("Figures")
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -59,6 +59,12 @@ class StoreReader:
     def extensions(self) -> Sequence[int]:
         """The plans that the run was extended beyond."""
         return read_extensions(self._connection)
+
+    def answered_counts(self, *, retry_failed: bool) -> dict[str, int]:
+        """By contestant, how many trials it need not be asked again: those with a result, and those that wait for a judge."""
+        settled = f"superseded = 0 AND ({stands(retry_failed)} OR unjudged IS NOT NULL)"
+        counts = dict(self.rows(f"SELECT contestant, count(*) FROM trials WHERE {settled} GROUP BY contestant"))
+        return {label: counts.get(number, 0) for label, number in self.numbers.items()}
 
     def figures(self, name: str, kind: type[Figures]) -> Figures | None:
         """What this version of the program worked out of the run as it is now, and kept; None where it did not."""

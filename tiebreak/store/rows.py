@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from tiebreak.core.contestant import Contestant
-from tiebreak.core.trial import TrialResult
+from tiebreak.core.trial import Judgement, Score, TrialResult
 
 _ENCODER = msgspec.json.Encoder()
 Redact = Callable[[str], str]
@@ -18,12 +19,22 @@ TRIAL_COLUMNS = (
     *("id", "contestant", "asked", "sample", "category", "repeat", "outcome", "score", "second", "answer", "because"),
     *("text", "thinking", "scores", "failure_kind", "failure"),
     *("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_usd"),
-    *("model_s", "first_token_s", "queue_s", "retry_s", "in_flight", "attempts", "finished_at", "cached"),
+    *("model_s", "first_token_s", "queue_s", "retry_s", "in_flight", "attempts", "finished_at", "cached", "unjudged"),
 )
 INSERT_TRIALS = f"INSERT OR IGNORE INTO trials ({', '.join(TRIAL_COLUMNS)}) VALUES "
 INSERT_SAMPLES = "INSERT OR IGNORE INTO samples VALUES "
 INSERT_WORK = "INSERT OR REPLACE INTO work VALUES "
 INSERT_ENDS = "INSERT INTO ends VALUES "
+JUDGEMENT_COLUMNS = (
+    *("trial", "scorer", "judge", "value", "failure_kind", "calls", "input_tokens", "output_tokens", "cost_usd", "seconds"),
+    *("at", "grades", "because", "failure", "reply_text"),
+)
+INSERT_JUDGEMENTS = f"INSERT INTO judgements ({', '.join(JUDGEMENT_COLUMNS)}) VALUES "
+JUDGE_KEPT_ANSWER = (
+    "UPDATE trials SET outcome = ?, score = ?, second = ?, answer = ?, because = ?, failure_kind = ?, failure = ?, unjudged = ?,"
+    " scores = json_patch(coalesce(scores, '{}'), ?) WHERE id = ? AND NOT superseded"
+)
+"""The answer itself, and what it took, stay as they are."""
 _ROWS_AT_ONCE = (256, 64, 16, 4, 1)
 """A few sizes only: every size is a statement of its own, and sqlite3 keeps prepared ones in memory."""
 
@@ -35,9 +46,7 @@ def trial_row(result: TrialResult, contestant: int, redact: Redact) -> tuple[Any
     trial, output, failure, primary = result.trial, result.output, result.failure, result.primary
     sample = trial.sample
     head = (trial.id, contestant, trial.asked, _safe(sample.id), _safe(sample.category))
-    judged: tuple[Any, ...] = (None, None, None, None)
-    if primary is not None:
-        judged = (primary.value, primary.second, _optional(primary.answer, redact), _safe(primary.because))
+    judged = _judged(primary, redact)
     if output is None:
         said: tuple[Any, ...] = (None, None)
         spent: tuple[Any, ...] = (*_NO_USAGE, None, None, None, None, None, failure.attempts if failure else 0)
@@ -50,11 +59,66 @@ def trial_row(result: TrialResult, contestant: int, redact: Redact) -> tuple[Any
         )  # fmt: skip
         waits = (timing.model_s, timing.first_token_s, timing.queue_s, timing.retry_s, timing.in_flight)
         spent = (*tokens, *waits, output.attempts)
-    told = len(result.scores) > 1 or (primary is not None and primary.usage is not None)
-    scores = _safe(redact(_ENCODER.encode(result.scores).decode())) if told else None
-    failed = (None, None) if failure is None else (failure.kind.value, _safe(redact(failure.message)))
-    tail = (result.finished_at.isoformat(timespec="milliseconds"), output is not None and output.cached)
+    scores = None if _is_plain(result) else _encoded_scores(result, redact)
+    failed = _failure(result, redact)
+    tail = (result.finished_at.isoformat(timespec="milliseconds"), output is not None and output.cached, _unjudged(result))
     return (*head, trial.repeat, result.outcome.value, *judged, *said, scores, *failed, *spent, *tail)
+
+
+def kept_answer_row(result: TrialResult, redact: Redact) -> tuple[Any, ...]:
+    """What was made of an answer that had been kept, for `JUDGE_KEPT_ANSWER`."""
+    judged, failed = _judged(result.primary, redact), _failure(result, redact)
+    scores = _encoded_scores(result, redact)
+    return (result.outcome.value, *judged, *failed, _unjudged(result), scores, result.trial.id)
+
+
+def _judged(primary: Score | None, redact: Redact) -> tuple[Any, ...]:
+    if primary is None:
+        return (None, None, None, None)
+    return (primary.value, primary.second, _optional(primary.answer, redact), _safe(redact(primary.because)))
+
+
+def _is_plain(result: TrialResult) -> bool:
+    """Whether the columns alone tell all scores: one, of the scorer that ranks, with nothing to it."""
+    primary = result.primary
+    if not result.scores:
+        return True
+    return len(result.scores) == 1 and primary is not None and not (primary.usage or primary.grades or result.unjudged)
+
+
+def _encoded_scores(result: TrialResult, redact: Redact) -> str:
+    return _safe(redact(_ENCODER.encode(result.scores).decode()))
+
+
+def _failure(result: TrialResult, redact: Redact) -> tuple[str | None, str | None]:
+    failure = result.failure
+    return (None, None) if failure is None else (failure.kind.value, _safe(redact(failure.message)))
+
+
+def _unjudged(result: TrialResult) -> str | None:
+    """The outcome of the answer itself, where a judge is still to be heard."""
+    return result.output.outcome.value if result.unjudged and result.output is not None else None
+
+
+def judgement_row(trial: str, judgement: Judgement, at: datetime, redact: Redact) -> tuple[Any, ...]:
+    """What a judge said as a row of `judgements`. Every text it wrote goes through the redaction."""
+    score, usage, failure = judgement.score, judgement.usage, judgement.failure
+    tokens = (None, None, None) if usage is None else (usage.input_tokens, usage.output_tokens, usage.cost_usd)
+    return (
+        trial,
+        judgement.scorer,
+        judgement.judge,
+        None if score is None else score.value,
+        None if failure is None else failure.kind.value,
+        judgement.calls,
+        *tokens,
+        judgement.seconds,
+        at.isoformat(timespec="milliseconds"),
+        _ENCODER.encode(score.grades).decode() if score is not None and score.grades else None,
+        None if score is None else _safe(redact(score.because)),
+        None if failure is None else _safe(redact(failure.message)),
+        _safe(redact(judgement.reply_text)) or None,
+    )
 
 
 def work_row(result: TrialResult, redact: Redact) -> tuple[Any, ...]:

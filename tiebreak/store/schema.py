@@ -13,7 +13,7 @@ APPLICATION_ID = 0x71EB4EA6
 OLDEST = 10
 """Stores below this version were made before contestants were stored; they are refused."""
 
-_SOURCES = ("run", "contestants", "samples", "trials", "ends", "work", "looks", "timings")
+_SOURCES = ("run", "contestants", "samples", "trials", "ends", "work", "looks", "timings", "judgements")
 _FORGETTING = "".join(
     f"CREATE TRIGGER {table}_{act} AFTER {act} ON {table} BEGIN DELETE FROM figures; END;"
     for table in _SOURCES
@@ -40,8 +40,9 @@ MIGRATIONS: tuple[str, ...] = (
         input_tokens INTEGER, cached_tokens INTEGER, output_tokens INTEGER, reasoning_tokens INTEGER, cost_usd REAL,
         model_s REAL, first_token_s REAL, queue_s REAL, retry_s REAL, in_flight INTEGER, attempts INTEGER NOT NULL,
         finished_at TEXT NOT NULL, cached INTEGER NOT NULL DEFAULT 0, superseded INTEGER NOT NULL DEFAULT 0,
-        answer TEXT, because TEXT, failure TEXT, scores TEXT, text TEXT, thinking TEXT
+        unjudged TEXT, answer TEXT, because TEXT, failure TEXT, scores TEXT, text TEXT, thinking TEXT
     );
+    -- unjudged: the outcome of an answer that some judge has still to judge; its failure_kind is unjudged while it has no score.
     -- A failed trial that was asked again keeps its row, for what it cost; only one row counts as its result.
     -- Who looks a trial up by its id says NOT superseded too. Who reads all of them says superseded = 0: SQLite would
     -- else go by the index, that is from page to page at random.
@@ -56,6 +57,15 @@ MIGRATIONS: tuple[str, ...] = (
     -- Who saw a verdict before the plan was at its end: of each contestant, how many of its planned trials had ended.
     -- A row without a contestant says that the run was extended beyond the plan it names.
     CREATE TABLE looks (at TEXT NOT NULL, contestant INTEGER, answered INTEGER NOT NULL, planned INTEGER NOT NULL);
+    -- What judges said of answers, models and people; the scorer of a person is human:NAME, and its judge is empty.
+    -- Verdicts that were replaced keep their rows, for what they cost, and so do tries that failed.
+    CREATE TABLE judgements (
+        number INTEGER PRIMARY KEY, trial TEXT NOT NULL, scorer TEXT NOT NULL, judge TEXT NOT NULL, value REAL,
+        failure_kind TEXT, calls INTEGER NOT NULL, input_tokens INTEGER, output_tokens INTEGER, cost_usd REAL,
+        seconds REAL NOT NULL, at TEXT NOT NULL, superseded INTEGER NOT NULL DEFAULT 0,
+        grades TEXT, because TEXT, failure TEXT, reply_text TEXT
+    );
+    CREATE INDEX judgements_of_trial ON judgements (trial);
     -- Answers that were asked for again one at a time, for their times alone.
     CREATE TABLE timings (
         contestant INTEGER NOT NULL, asked TEXT NOT NULL, model_s REAL NOT NULL, first_token_s REAL, cost_usd REAL

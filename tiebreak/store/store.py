@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from tiebreak import __version__
 from tiebreak.core.contestant import Contestant
@@ -22,7 +23,9 @@ from tiebreak.core.message import Usage
 from tiebreak.core.redact import Redactor
 from tiebreak.core.run import Protocol, RunInfo
 from tiebreak.core.trial import Outcome, Output, Score, Trial
+from tiebreak.store import judgements
 from tiebreak.store.folder import DATABASE, at_rest, check_writable, has_database, is_network_file_system, owned
+from tiebreak.store.judgements import JUDGED_AS
 from tiebreak.store.rows import contestant_row, safe
 from tiebreak.store.schema import APPLICATION_ID, check_version, complete, migrate, put_off
 from tiebreak.store.stored_trials import stored_trials
@@ -54,9 +57,6 @@ _ANSWERED = f"""
     SELECT t.contestant, s.place, s.grouped, t.outcome, t.score, t.second FROM trials t JOIN samples s USING (asked)
     WHERE t.superseded = 0 AND (t.outcome <> 'failed' OR t.failure_kind IN {STANDING}) ORDER BY s.place, t.number
 """
-
-_JUDGED_AS = "CASE WHEN failure_kind = 'unchecked' AND text IS NOT NULL THEN 'answered' ELSE outcome END"
-"""The outcome of a trial that is judged anew: an answer that nobody had judged yet is an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,16 +109,34 @@ class Store:
         """The trials that still have to be asked, in order, without holding them all."""
         rest = iter(trials)
         while chunk := list(islice(rest, _LOOK_UP if self.resumed else _MADE_AT_ONCE)):
-            done = self._finished([trial.id for trial in chunk], retry_failed=retry_failed) if self.resumed else ()
-            yield from [trial for trial in chunk if trial.id not in done]
+            if not self.resumed:
+                yield from chunk
+                continue
+            done = self._finished([trial.id for trial in chunk], retry_failed=retry_failed)
+            yield from self._with_answers([trial for trial in chunk if trial.id not in done])
 
     def finished_counts(self, *, retry_failed: bool) -> Mapping[str, int]:
         """By contestant, how many trials need not be asked again."""
         if not self.resumed:
             return {}
-        query = f"SELECT contestant, count(*) FROM trials WHERE superseded = 0 AND {_kept(retry_failed)} GROUP BY contestant"
+        query = f"SELECT contestant, count(*) FROM trials WHERE superseded = 0 AND {_finished(retry_failed)} GROUP BY contestant"
         counts = dict(self._connection.execute(query))
         return {label: counts.get(number, 0) for label, number in self._numbers.items()}
+
+    def unjudged_counts(self) -> Mapping[str, int]:
+        """By contestant, how many kept answers some judge has still to judge."""
+        counts = judgements.unjudged_counts(self._connection)
+        return {label: counts.get(number, 0) for label, number in self._numbers.items()}
+
+    def unjudged(self, trials: Iterable[Trial]) -> Iterator[Trial]:
+        """The trials whose answer some judge has still to judge, each with its answer."""
+        rest = iter(trials)
+        while chunk := list(islice(rest, _LOOK_UP)):
+            yield from [trial for trial in self._with_answers(chunk) if trial.kept is not None]
+
+    def used_by_judges(self) -> Mapping[str, Usage]:
+        """By judge, what its calls used in all sessions so far."""
+        return judgements.used_by_judges(self._connection)
 
     def used(self, *, this_session: bool = False) -> Mapping[str, Used]:
         """By contestant, what it used in all sessions so far, for the budget of what follows."""
@@ -177,9 +195,7 @@ class Store:
     def outputs(self, trials: Sequence[Trial]) -> dict[str, Output]:
         """What was answered in these trials, by trial; those that failed or were not asked are missing."""
         places = ", ".join("?" * len(trials))
-        query = (
-            f"SELECT id, text, {_JUDGED_AS} FROM trials WHERE NOT superseded AND {_JUDGED_AS} <> 'failed' AND id IN ({places})"
-        )
+        query = f"SELECT id, text, {JUDGED_AS} FROM trials WHERE NOT superseded AND {JUDGED_AS} <> 'failed' AND id IN ({places})"
         found = self._connection.execute(query, [trial.id for trial in trials])
         return {row[0]: Output(text=row[1] or "", outcome=Outcome(row[2])) for row in found}
 
@@ -193,8 +209,8 @@ class Store:
             kept = {**self._scores(trial), **scores}
             primary = next(iter(scores.values()))
             self._connection.execute(
-                f"UPDATE trials SET score = ?, second = ?, answer = ?, because = ?, scores = ?, outcome = {_JUDGED_AS},"
-                " failure_kind = NULL, failure = NULL WHERE id = ? AND NOT superseded",
+                f"UPDATE trials SET score = ?, second = ?, answer = ?, because = ?, scores = ?, outcome = {JUDGED_AS},"
+                " failure_kind = NULL, failure = NULL, unjudged = NULL WHERE id = ? AND NOT superseded",
                 (
                     primary.value,
                     primary.second,
@@ -205,10 +221,33 @@ class Store:
                 ),
             )
 
+    def judge_anew(self, protocol: Protocol, trials: Iterable[Trial]) -> None:
+        """Have the answers of these trials judged again, under a protocol with other judges or another judging scorer.
+
+        They wait from now on, also if this program is killed: a run is never scored by two kinds of judges. The scores
+        there are stay beside the new ones.
+        """
+        with self.all_or_nothing():
+            for trial in trials:
+                if scores := self._scores(trial):
+                    values = (msgspec.json.encode(scores).decode(), trial.id)
+                    self._connection.execute("UPDATE trials SET scores = ? WHERE id = ? AND NOT superseded", values)
+            judgements.wait_for_judges(self._connection)
+            self._change(protocol)
+
+    def keep_votes(self, person: str, votes: Iterable[tuple[str, float]]) -> None:
+        """Keep what a person says of answers, by trial, as the scorer `human:NAME`."""
+        judgements.keep_votes(self._connection, person, votes)
+
+    def _with_answers(self, trials: Sequence[Trial]) -> list[Trial]:
+        """The same trials; those whose answer waits for a judge have it with them."""
+        kept = judgements.kept_answers(self._connection, trials, self._scores)
+        return [structs.replace(trial, kept=kept[trial.id]) if trial.id in kept else trial for trial in trials]
+
     def _scores(self, trial: Trial) -> dict[str, Score]:
         """The scores a trial has so far, by scorer."""
         query = "SELECT scores, score, second, answer, because FROM trials WHERE id = ? AND NOT superseded"
-        kept, value, second, answer, because = self._connection.execute(query, (trial.id,)).fetchone()
+        kept, value, second, answer, because = self._connection.execute(query, (trial.id,)).fetchone() or (None,) * 5
         if kept is not None:
             return msgspec.json.decode(kept, type=dict[str, Score])
         if value is None:
@@ -218,12 +257,15 @@ class Store:
 
     def judged_by(self, scorers: tuple[str, ...]) -> None:
         """Note in the protocol by which scorers the results now stand."""
-        self.info = replace(self.info, protocol=replace(self.info.protocol, scorers=scorers))
+        self._change(replace(self.info.protocol, scorers=scorers))
+
+    def _change(self, protocol: Protocol) -> None:
+        self.info = replace(self.info, protocol=protocol)
         self._connection.execute("UPDATE run SET info = ?", (msgspec.json.encode(self.info).decode(),))
 
     def _finished(self, ids: list[str], *, retry_failed: bool) -> set[str]:
         places = ", ".join("?" * len(ids))
-        query = f"SELECT id FROM trials WHERE NOT superseded AND id IN ({places}) AND {_kept(retry_failed)}"
+        query = f"SELECT id FROM trials WHERE NOT superseded AND id IN ({places}) AND {_finished(retry_failed)}"
         return {row[0] for row in self._connection.execute(query, ids)}
 
 
@@ -247,9 +289,14 @@ def _usage(sent: float, cached: float, made: float, cost: float | None = None) -
     return Usage(input_tokens=int(sent), cached_tokens=int(cached), output_tokens=int(made), cost_usd=cost)
 
 
-def _kept(retry_failed: bool) -> str:
+def stands(retry_failed: bool) -> str:
     """Which results stand: what was answered, and unless asked otherwise what was refused as a request."""
     return "(outcome NOT IN ('failed', 'exhausted'))" if retry_failed else f"(outcome <> 'failed' OR failure_kind IN {STANDING})"
+
+
+def _finished(retry_failed: bool) -> str:
+    """Which trials need not be looked at again: their results stand, and no judge is missing."""
+    return f"({stands(retry_failed)} AND unjudged IS NULL)"
 
 
 def read_info(connection: sqlite3.Connection) -> RunInfo:

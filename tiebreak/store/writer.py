@@ -15,11 +15,15 @@ from tiebreak.core.errors import StoreError, StoreFull
 from tiebreak.core.events import ContestantFinished, Event, TrialFinished
 from tiebreak.store.rows import (
     INSERT_ENDS,
+    INSERT_JUDGEMENTS,
     INSERT_SAMPLES,
     INSERT_TRIALS,
     INSERT_WORK,
+    JUDGE_KEPT_ANSWER,
     Redact,
     insert,
+    judgement_row,
+    kept_answer_row,
     sample_row,
     trial_row,
     work_row,
@@ -41,6 +45,8 @@ class Batch:
     events: list[Event]
     rows: Mapping[str, list[tuple[Any, ...]]]
     """By the statement that inserts them."""
+    kept: list[tuple[Any, ...]]
+    """Answers of earlier sessions that were judged now."""
 
 
 class Writer:
@@ -106,15 +112,22 @@ class Writer:
             gathered.clear()
 
     def _batch(self, events: list[Event]) -> Batch:
-        results = [event.result for event in events if isinstance(event, TrialFinished)]
+        finished = [event.result for event in events if isinstance(event, TrialFinished)]
+        results = [result for result in finished if result.trial.kept is None]
         numbered = [(result, self._numbers[result.trial.contestant.label]) for result in results]
         rows: dict[str, list[tuple[Any, ...]]] = {
             INSERT_SAMPLES: [sample_row(result) for result in results],
             INSERT_TRIALS: [trial_row(result, number, self._redact) for result, number in numbered],
             INSERT_WORK: [work_row(result, self._redact) for result in results if result.work is not None],
+            INSERT_JUDGEMENTS: [
+                judgement_row(result.trial.id, judgement, result.finished_at, self._redact)
+                for result in finished
+                for judgement in result.judgements
+            ],
             INSERT_ENDS: [self._end_row(event) for event in events if isinstance(event, ContestantFinished)],
         }
-        return Batch(events, rows)
+        kept = [kept_answer_row(result, self._redact) for result in finished if result.trial.kept is not None]
+        return Batch(events, rows, kept)
 
     def _count(self, change: int) -> None:
         """Keep count of what the disk has not taken yet; too much of it makes the pump wait."""
@@ -135,7 +148,7 @@ class Writer:
         report(outbox.put_nowait, None)
 
     def _commit(self, batch: Batch) -> None:
-        if not any(batch.rows.values()):
+        if not (batch.kept or any(batch.rows.values())):
             return
         with self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -143,6 +156,7 @@ class Writer:
                 connection.executemany(_SUPERSEDE, [row[:1] for row in batch.rows[INSERT_TRIALS]])
             for statement, rows in batch.rows.items():
                 insert(connection, statement, rows)
+            connection.executemany(JUDGE_KEPT_ANSWER, batch.kept)
 
     def _end_row(self, end: ContestantFinished) -> tuple[int, str, str, float, str]:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,8 +1,8 @@
 "use strict";
 // Sorting of tables, and the browser of samples. Whatever a model wrote is only ever put in place as text.
 (() => {
-  const MARKS = { right: "✓", wrong: "✗", none: "–", failed: "!" };
-  const WORDS = { right: "right", wrong: "wrong", none: "no answer", failed: "failed" };
+  const MARKS = { right: "✓", wrong: "✗", none: "–", failed: "!", unjudged: "?" };
+  const WORDS = { right: "right", wrong: "wrong", none: "no answer", failed: "failed", unjudged: "not judged" };
   const PER_PAGE = 25;
 
   const make = (name, kind, text, ...children) => {
@@ -113,7 +113,7 @@
   const money = (usd) => usd.toLocaleString("en", { maximumSignificantDigits: 2, maximumFractionDigits: 20 });
   const showAnswer = (label, answer, several) => {
     const facts = [];
-    if (answer.outcome && answer.outcome !== "answered") facts.push(answer.outcome.replaceAll("_", " "));
+    if (answer.outcome && answer.outcome !== "answered" && answer.outcome !== "unjudged") facts.push(answer.outcome.replaceAll("_", " "));
     if (answer.score !== undefined && answer.score !== 0 && answer.score !== 1) facts.push(`score ${answer.score.toFixed(2)}`);
     if (answer.answer !== undefined) facts.push(`read as “${answer.answer}”`);
     if (answer.seconds) facts.push(`${answer.seconds.toFixed(2)} s`);
@@ -125,6 +125,10 @@
     if (answer.text) card.append(make("pre", "", answer.text));
     if (answer.length) card.append(make("p", "because", `Cut: the whole has ${answer.length.toLocaleString("en")} characters.`));
     if (answer.note) card.append(make("p", "because", answer.note));
+    for (const judge of answer.judges ?? []) {
+      const title = `${judge.who}: ${judge.value === undefined ? "no verdict" : judge.value.toFixed(2)}`;
+      card.append(judge.said ? folded(title, make("pre", "", judge.said)) : make("p", "because", title));
+    }
     if (answer.work) {
       card.append(make("p", "because", answer.work.summary));
       if (answer.work.diff) card.append(folded("Changes", colouredDiff(answer.work.diff)));
@@ -145,7 +149,7 @@
 
   const markOf = (own) => {
     if (!own.length) return ["none", "·"];
-    const best = ["right", "wrong", "none", "failed"].find((kind) => own.every((a) => a.mark === kind));
+    const best = ["right", "wrong", "none", "failed", "unjudged"].find((kind) => own.every((a) => a.mark === kind));
     return best ? [best, MARKS[best]] : ["none", `${own.filter((a) => a.mark === "right").length}`];
   };
 

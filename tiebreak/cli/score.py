@@ -1,0 +1,87 @@
+"""`tiebreak score`: a run's answers judged again, by a rule, by models or by people."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from tiebreak.cli import exits
+from tiebreak.cli.console import Console, counted
+from tiebreak.cli.progress import Live, Plain, View
+from tiebreak.cli.run import show
+from tiebreak.config import Config, load_config, read_env_file, results_root
+from tiebreak.core.model import ModelRef
+from tiebreak.pipeline import Stop, loop_factory, read_summary, rebuild, rescore
+from tiebreak.rejudging import Judging, asks_judges, judge_answers, keep_people_votes, plan_judging
+from tiebreak.spec.build import chosen_judges
+from tiebreak.store.folder import find_run
+from tiebreak.store.reader import StoreReader
+
+
+def score_run(
+    run: str, scorer: str | None, *, judge: Sequence[str], human: Path | None, force: bool, max_cost: float | None
+) -> int:
+    """Score a run's answers again, rewrite its files and show what they now say."""
+    console = Console()
+    folder = find_run(run, results_root())
+    code = 0
+    if human is not None:
+        by_person = keep_people_votes(folder, human)
+        for person, count in by_person.items():
+            console.line(f"{counted(count, 'vote')} of {person} kept.")
+    if judge or asks_judges(folder, scorer):
+        code = _judge(folder, scorer, judge, force=force, max_cost=max_cost, console=console)
+    elif scorer or human is None:
+        judged = asyncio.run(rescore(folder, scorer))
+        by = f"the scorer {scorer}" if scorer else "the dataset's own scorers"
+        console.line(f"{counted(judged, 'answer')} judged by {by}; nothing was asked.")
+    summary = read_summary(folder)
+    written = rebuild(folder, summary=summary)
+    show(summary, folder, console)
+    console.written(written)
+    return code
+
+
+def _judge(
+    folder: Path, scorer: str | None, names: Sequence[str], *, force: bool, max_cost: float | None, console: Console
+) -> int:
+    """Have models judge what they have not judged yet; 2 when something is left unjudged."""
+    read_env_file()
+    models = _judges(folder, names, load_config(None), force=force) if names else ()
+    judging = plan_judging(folder, models, scorer, max_cost_usd=max_cost)
+    code, judged = _judge_watched(judging, console)
+    by = ", ".join(judge.label for judge in judging.protocol.judges)
+    console.line(f"{counted(judged, 'answer')} judged by {by}; contestants were asked nothing.")
+    with StoreReader(folder) as reader:
+        left = next(reader.rows("SELECT count(*) FROM trials WHERE superseded = 0 AND unjudged IS NOT NULL"))[0]
+    if left:
+        console.line(f"{counted(left, 'answer')} not judged yet; the same command goes on.", style="yellow")
+    return code or (exits.PARTIAL if left else 0)
+
+
+def _judges(folder: Path, names: Sequence[str], config: Config, *, force: bool) -> tuple[ModelRef, ...]:
+    with StoreReader(folder) as reader:
+        judged = [contestant.model for contestant in reader.info.contestants]
+    return chosen_judges(names, config, () if force else judged)
+
+
+def _judge_watched(judging: Judging, console: Console) -> tuple[int, int]:
+    """Judge under a view until done or stopped: the code of the signal that stopped it, if any, and how many were judged."""
+    stop, codes = Stop(), list[int]()
+    view: View = Live(console.rich) if console.is_terminal else Plain(console.line)
+
+    def on_signal(code: int) -> None:
+        codes.append(code)
+        stop.ask()
+
+    async def work() -> int:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, on_signal, exits.INTERRUPTED)
+        loop.add_signal_handler(signal.SIGTERM, on_signal, exits.TERMINATED)
+        return await judge_answers(judging, watch=view.watch, stop=stop)
+
+    with view, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        judged = runner.run(work())
+    return (codes[0] if codes else 0), judged
