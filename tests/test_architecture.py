@@ -27,7 +27,20 @@ MAY_IMPORT = _table()
 SHARED_BY_LEAVES = {
     "agents": {"installed", "direct"},
     "providers": {"http", "openai", "transport"},
-    "scorers": {"answers", "schema", "denial", "listing", "numbers", "patterns", "rubric", "second", "wording", "words"},
+    "scorers": {
+        "answers",
+        "denial",
+        "judge",
+        "listing",
+        "numbers",
+        "patterns",
+        "rivals",
+        "rubric",
+        "schema",
+        "second",
+        "wording",
+        "words",
+    },
     "datasets": {"promptfoo", "profile", "indexed", "tasks", "records", "files", "hub", "task_folders", "task_markdown"},
 }
 """Within a room of plugins, what the others build on; openai is the dialect of every compatible server."""

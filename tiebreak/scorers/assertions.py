@@ -6,18 +6,21 @@ import inspect
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tiebreak.core.assertions import CODE, JUDGED, SET, Assertion, assertions_of
 from tiebreak.core.errors import ScorerError, UsageError
 from tiebreak.core.extras import optional
+from tiebreak.core.message import Usage
 from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
 from tiebreak.core.text import answer_text
 from tiebreak.core.trial import Outcome, Output, Score
 from tiebreak.scorers.answers import shown
+from tiebreak.scorers.judge import graded
 from tiebreak.scorers.patterns import compiled
+from tiebreak.scorers.rubric import question_rubric
 from tiebreak.scorers.schema import fault
 
 _LONGEST = 200_000
@@ -25,6 +28,13 @@ _LONGEST = 200_000
 _MOST_NAMED = 3
 _SHARE = "share"
 _PYTHON = "python"
+_LONGEST_WORDS = 20_000
+_LONGEST_JUDGED = 50_000
+_ASKED = {
+    "factuality": "Does the answer agree with this reference, and say nothing that contradicts it? Reference: {}",
+    "model-graded-closedqa": "Does the answer meet this criterion? {}",
+}
+"""What a judge is asked, where a kind's value is not the question itself."""
 _TIMES_BRACES = 1_000
 """Places in an answer at which JSON may begin."""
 
@@ -53,6 +63,8 @@ class Answer:
     sample: Sample
     context: AskContext
     functions: Any
+    spent: list[Usage | None] = field(default_factory=list)
+    """What judges consumed for it."""
 
 
 class Assertions:
@@ -81,13 +93,19 @@ class Assertions:
         passed = whole.passed and output.outcome is not Outcome.CUT_OFF
         because = "cut off by the length limit" if output.outcome is Outcome.CUT_OFF else whole.because
         value = whole.share if self._graded else float(passed)
-        return Score(value=value, answer=shown(answer.text), because=because or f"all {len(asserted)} held")
+        because = because or f"all {len(asserted)} held"
+        return Score(value=value, answer=shown(answer.text), because=because, usage=_total(answer.spent))
 
 
 class JudgedAssertions(Assertions):
     """The same where a judge decides some of them."""
 
     needs_judge: ClassVar[bool] = True
+
+
+def _total(spent: list[Usage | None]) -> Usage | None:
+    known = [usage for usage in spent if usage is not None]
+    return sum(known[1:], known[0]) if known else None
 
 
 def _asserted(sample: Sample) -> tuple[Assertion, ...]:
@@ -125,7 +143,7 @@ async def _looked_at(assertion: Assertion, answer: Answer) -> Held:
     if assertion.kind == CODE:
         return await _called(assertion, answer)
     if assertion.kind in JUDGED:
-        raise ScorerError(f"the assertion {assertion.kind!r} needs a judge")
+        return await _judged(assertion, answer)
     return _CHECKS[assertion.kind](assertion, answer)
 
 
@@ -237,7 +255,7 @@ def _levenshtein(assertion: Assertion, answer: Answer) -> Held:
 
 def _rouge(assertion: Assertion, answer: Answer) -> Held:
     """The words both have, by F; words are cut as in the Penn Treebank."""
-    said, wanted = (_tokens(text.lower()) for text in (answer.text[:_LONGEST], assertion.value))
+    said, wanted = (_tokens(text.lower()) for text in (answer.text[:_LONGEST_WORDS], assertion.value[:_LONGEST_WORDS]))
     shared = (said & wanted).total()
     share = 2 * shared / (said.total() + wanted.total()) if shared else 0.0
     least = 0.75 if assertion.threshold is None else assertion.threshold
@@ -269,6 +287,16 @@ def _word_count(assertion: Assertion, answer: Answer) -> Held:
     count, wanted = len(answer.text.split()), assertion.value
     least, most = (wanted, wanted) if isinstance(wanted, int) else (wanted.get("min", 0), wanted.get("max", count))
     return Held.if_(least <= count <= most, f"{count} words")
+
+
+async def _judged(assertion: Assertion, answer: Answer) -> Held:
+    """By the judge: passed or failed; with a threshold, a grade that must reach it."""
+    asked = _ASKED.get(assertion.kind, "{}").format(assertion.value)
+    rubric = question_rubric(asked if assertion.threshold is not None else f"pass/fail: {asked}")
+    score = await graded(answer.sample, answer.text.strip()[:_LONGEST_JUDGED], rubric, answer.context)
+    answer.spent.append(score.usage)
+    least = 1.0 if assertion.threshold is None else assertion.threshold
+    return Held(score.value >= least, score.value, score.because)
 
 
 async def _called(assertion: Assertion, answer: Answer) -> Held:

@@ -12,7 +12,7 @@ from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
 from tiebreak.core.text import answer_text
 from tiebreak.core.trial import Output, Score
-from tiebreak.scorers.rubric import question_rubric, read_reply, rubric_of
+from tiebreak.scorers.rubric import Rubric, question_rubric, read_reply, rubric_of
 
 _AGAINST_REFERENCE = "Does the answer say what the reference answer says, and nothing that contradicts it?"
 _TOLD = (
@@ -61,12 +61,17 @@ class Judge:
         if self._pairwise:
             return await _compared(sample, answer, str(sample.metadata.get("rubric", "")), context)
         rubric = self._rubric or question_rubric(str(sample.metadata.get("rubric", "")) or _AGAINST_REFERENCE)
-        reference = _REFERENCE if sample.target.strip() and rubric.reference else ""
-        words = {"question": sample.prompt, "target": sample.target, "answer": answer, "rubric": rubric.words}
-        verdict, usage = await _asked(context, _QUESTION + reference + _ANSWER, words, rubric.schema, rubric.read)
-        listed = ", ".join(f"{name} {grade:.2f}" for name, grade in verdict.grades.items())
-        because = ": ".join(filter(None, (listed, verdict.reason[:300])))
-        return Score(value=verdict.value, answer=answer[:200] or None, because=because, usage=usage, grades=verdict.grades)
+        return await graded(sample, answer, rubric, context)
+
+
+async def graded(sample: Sample, answer: str, rubric: Rubric, context: AskContext) -> Score:
+    """The judge's verdict on an answer by a rubric."""
+    reference = _REFERENCE if sample.target.strip() and rubric.reference else ""
+    words = {"question": sample.prompt, "target": sample.target, "answer": answer, "rubric": rubric.words}
+    verdict, usage = await _asked(context, _QUESTION + reference + _ANSWER, words, rubric.schema, rubric.read)
+    listed = ", ".join(f"{name} {grade:.2f}" for name, grade in verdict.grades.items())
+    because = ": ".join(filter(None, (listed, verdict.reason[:300])))
+    return Score(value=verdict.value, answer=answer[:200] or None, because=because, usage=usage, grades=verdict.grades)
 
 
 async def _compared(sample: Sample, answer: str, rubric: str, context: AskContext) -> Score:

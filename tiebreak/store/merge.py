@@ -21,6 +21,10 @@ _SHARD_FLAG = re.compile(r" --shard[ =]\S+")
 _SAME = "(SELECT c.contestant FROM main.contestants c JOIN part.contestants p USING (label) WHERE p.contestant = t.contestant)"
 """The number here of the contestant that a row of the part is about."""
 _TRIALS = ", ".join(f"t.{column}" if column != "contestant" else _SAME for column in TRIAL_COLUMNS)
+_JUDGED = (
+    "trial, scorer, judge, value, failure_kind, calls, input_tokens, output_tokens, cost_usd, seconds, at, superseded, grades,"
+    " because, failure, reply_text"
+)
 _COPY = (
     "INSERT OR IGNORE INTO samples SELECT * FROM part.samples",
     f"INSERT INTO trials ({', '.join(TRIAL_COLUMNS)}, superseded) SELECT {_TRIALS}, t.superseded FROM part.trials t"
@@ -28,6 +32,7 @@ _COPY = (
     "INSERT INTO work SELECT * FROM part.work",
     f"INSERT INTO looks SELECT t.at, {_SAME}, t.answered, t.planned FROM part.looks t",
     f"INSERT INTO timings SELECT {_SAME}, t.asked, t.model_s, t.first_token_s, t.cost_usd FROM part.timings t",
+    f"INSERT INTO judgements ({_JUDGED}) SELECT {_JUDGED} FROM part.judgements ORDER BY number",
     f"INSERT INTO ends SELECT {_SAME}, t.state, t.message, t.seconds, t.at FROM part.ends t",
 )
 _ONE_END = f"""
