@@ -26,7 +26,7 @@ MAY_IMPORT = _table()
 SHARED_BY_LEAVES = {
     "agents": {"installed", "direct"},
     "providers": {"http", "openai", "transport"},
-    "scorers": {"answers", "denial", "listing", "numbers", "patterns", "second", "wording", "words"},
+    "scorers": {"answers", "denial", "listing", "numbers", "patterns", "rivals", "second", "wording", "words"},
     "datasets": {"profile", "indexed", "tasks", "records", "files", "hub", "task_folders", "task_markdown"},
 }
 """Within a room of plugins, what the others build on; openai is the dialect of every compatible server."""
