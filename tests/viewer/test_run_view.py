@@ -92,7 +92,7 @@ def test_the_list_names_every_run_and_what_is_wrong_with_it(run: Path) -> None:
     broken = viewer.view("broken")
     assert broken is not None
     with pytest.raises(StoreError):
-        broken.ended()
+        broken.listed()
 
 
 def test_counting_goes_on_where_it_stopped_and_counts_a_trial_asked_again_once(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from tiebreak.registry import (
     use_agents,
 )
 from tiebreak.report.summary import summarise_contestants
-from tiebreak.store.folder import DATABASE
+from tiebreak.store.folder import DATABASE, find_run, run_label, set_run_label
 from tiebreak.store.reader import StoreReader
 
 _Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
@@ -164,11 +164,21 @@ def _runs() -> _Rows:
             with StoreReader(path.parent) as reader:
                 contestants, dataset = summarise_contestants(reader), reader.info.protocol.dataset
         except BenchmarkError as error:
-            rows.append((path.parent.name, "", "", str(error)))
+            rows.append((path.parent.name, "", "", "", str(error)))
             continue
         done, planned = sum(c.asked for c in contestants), sum(c.planned for c in contestants)
-        rows.append((path.parent.name, dataset, f"{done}/{planned}", ", ".join(c.label for c in contestants)))
-    return ("Run", "Dataset", "Done", "Contestants"), rows
+        rows.append(
+            (path.parent.name, run_label(path.parent), dataset, f"{done}/{planned}", ", ".join(c.label for c in contestants))
+        )
+    return ("Run", "Label", "Dataset", "Done", "Contestants"), rows
+
+
+def label_run(run: str, text: str) -> int:
+    """Give a run a label, or take it away."""
+    folder = find_run(run, results_root())
+    set_run_label(folder, text)
+    Console().line(f"{folder.name} is called {run_label(folder)!r}." if text.split() else f"{folder.name} has no label.")
+    return 0
 
 
 def _first_line(thing: object) -> str:

@@ -319,6 +319,16 @@ def export(run: str, form: str, output: Path | None) -> int:
     return export_run(run, form, output)
 
 
+@tiebreak.command(short_help="Give a run a label, shown in lists.")
+@click.argument("run")
+@click.argument("text")
+def label(run: str, text: str) -> int:
+    """Call RUN by TEXT in the viewer and in `list runs`; an empty TEXT takes the label away. Nothing else changes."""
+    from tiebreak.cli.listing import label_run
+
+    return label_run(run, text)
+
+
 @tiebreak.command("open", short_help="Open the last report in a browser.")
 @click.argument("run", required=False)
 def open_(run: str | None) -> int:

@@ -13,8 +13,12 @@ from datetime import datetime
 from pathlib import Path
 
 from tiebreak.core.errors import StoreBusy, StoreError, StoreFull, UsageError
+from tiebreak.core.files import atomic_writer
 
 DATABASE = "run.sqlite"
+LABEL = "label.txt"
+"""What a person calls the run; beside the store, so that a label changes no result."""
+MOST_LABEL = 80
 _LOCK = "run.lock"
 _LEAST_FREE_BYTES = 16 * 1024 * 1024
 _BYTES_PER_TRIAL = 1024
@@ -73,6 +77,26 @@ def last_run(root: Path) -> Path:
     if not found:
         raise StoreError(f"there are no runs in {root} yet")
     return max(found, key=lambda path: (path.stat().st_mtime_ns, path.parent.name)).parent
+
+
+def run_label(folder: Path) -> str:
+    """What a person called the run; empty where nobody did."""
+    try:
+        return " ".join((folder / LABEL).read_text(encoding="utf-8", errors="replace").split())[:MOST_LABEL]
+    except OSError:
+        return ""
+
+
+def set_run_label(folder: Path, label: str) -> None:
+    """Call the run so; an empty label takes the name away."""
+    words = " ".join(label.split())
+    if len(words) > MOST_LABEL:
+        raise UsageError(f"a label has at most {MOST_LABEL} characters; this one has {len(words)}")
+    if not words:
+        (folder / LABEL).unlink(missing_ok=True)
+        return
+    with atomic_writer(folder / LABEL) as file:
+        file.write(f"{words}\n".encode())
 
 
 def check_writable(folder: Path, trials: int) -> None:

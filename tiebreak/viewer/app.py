@@ -18,8 +18,9 @@ from starlette.routing import Route
 from tiebreak.core.errors import BenchmarkError
 from tiebreak.report.browse import FILTERS, SORTS
 from tiebreak.report.html import asset, render
-from tiebreak.store.folder import DATABASE, is_running
+from tiebreak.store.folder import DATABASE
 from tiebreak.viewer.guard import Guard
+from tiebreak.viewer.run_list import comparison, list_row
 from tiebreak.viewer.run_view import RunView
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -66,10 +67,17 @@ class Viewer:
             run = self.view(name)
             assert run is not None
             try:
-                rows.append(_line(name, run))
+                rows.append({"name": name, **list_row(run.folder, *run.listed())})
             except BenchmarkError as error:
                 rows.append({"name": name, "problem": str(error)})
         return rows
+
+    async def compare(self, request: Request) -> Response:
+        """Two finished runs, before and after."""
+        found = [self.runs().get(request.query_params.get(name, "")) for name in ("before", "after")]
+        if found[0] is None or found[1] is None:
+            raise HTTPException(404, "There is no such run: two of them are compared, before and after.")
+        return _html("compare.html", **await asyncio.to_thread(comparison, found[0], found[1]))
 
     async def page(self, request: Request) -> Response:
         """One run."""
@@ -140,6 +148,7 @@ def make_app(viewer: Viewer, *, port: int, token: str) -> Guard:
     pages = Starlette(
         routes=[
             Route("/", viewer.index),
+            Route("/compare", viewer.compare),
             Route("/assets/{name}", viewer.asset),
             Route("/favicon.ico", viewer.no_picture),
             Route("/run/{name}", viewer.page, name="page"),
@@ -154,21 +163,6 @@ def make_app(viewer: Viewer, *, port: int, token: str) -> Guard:
 
 async def _explain(request: Request, error: Exception) -> Response:
     return PlainTextResponse(str(error), 503)
-
-
-def _line(name: str, run: RunView) -> dict[str, Any]:
-    info, done = run.ended()
-    planned = info.planned * len(info.contestants)
-    return {
-        "name": name,
-        "problem": "",
-        "dataset": info.protocol.dataset.removeprefix("tasks:").rpartition("/")[2] or info.protocol.dataset,
-        "contestants": ", ".join(contestant.label for contestant in info.contestants),
-        "at": f"{info.created_at:%Y-%m-%d %H:%M}",
-        "done": done,
-        "planned": planned,
-        "state": "running" if is_running(run.folder) else "finished" if done >= planned else "not finished",
-    }
 
 
 def _asked_samples(given: dict[str, str]) -> dict[str, Any] | None:

@@ -28,6 +28,7 @@ from tiebreak.report.summary import Summary, summarise, summarise_contestants
 from tiebreak.store.folder import DATABASE, is_running
 from tiebreak.store.looks import look_into
 from tiebreak.store.reader import StoreReader
+from tiebreak.viewer.run_list import result_of
 
 CUT = 20_000
 """Most characters of a text that are sent to the page."""
@@ -134,7 +135,7 @@ class RunView:
         self.folder = folder
         self.page: Cached[dict[str, Any]] = Cached(self._page)
         self.state: Cached[dict[str, Any]] = Cached(self._state)
-        self._ended: Cached[tuple[RunInfo, int]] = Cached(self._count_ended)
+        self._listed: Cached[tuple[RunInfo, int, Summary | None]] = Cached(self._count_ended)
         self._index: Cached[Index] = Cached(self._indexed)
         self._counts = Counts()
         self._hits: dict[str, tuple[Stamp, set[str]]] = {}
@@ -151,14 +152,14 @@ class RunView:
                 found += [status.st_mtime_ns, status.st_size]
         return (*found, is_running(self.folder))
 
-    def ended(self) -> tuple[RunInfo, int]:
-        """What the store says of the run, and how many trials have ended; for a list of many runs."""
-        return self._ended.get(self.stamp())
+    def listed(self) -> tuple[RunInfo, int, Summary | None]:
+        """What the store says of the run, how many trials have ended, and the result of a finished one; for the list."""
+        return self._listed.get(self.stamp())
 
-    def _count_ended(self) -> tuple[RunInfo, int]:
+    def _count_ended(self) -> tuple[RunInfo, int, Summary | None]:
         with self._reader() as reader:
             count: int = next(reader.rows(_ENDED))[0]
-            return reader.info, count
+            return reader.info, count, result_of(reader, count)
 
     def samples(self, *, q: str, only: str, category: str, sort: str, page: int, per_page: int) -> dict[str, Any]:
         """A page of samples."""

@@ -3,7 +3,41 @@
 (() => {
   const section = document.getElementById("all-runs");
   if (!section) return;
-  const named = (root) => new Map([...root.querySelectorAll("tbody tr")].map((row) => [row.cells[0].textContent, row]));
+  const named = (root) => new Map([...root.querySelectorAll("tbody tr")].map((row) => [row.dataset.name, row]));
+
+  const tools = document.getElementById("run-tools");
+  const filter = document.getElementById("run-filter");
+  const compare = document.getElementById("run-compare");
+  const picked = [];
+
+  // Rows that hold every word of the filter are shown; two that are ticked can be compared, the older one first.
+  const arrange = () => {
+    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const rows = [...section.querySelectorAll("tbody tr")];
+    for (const row of rows) {
+      const text = `${row.dataset.name} ${row.textContent}`.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word));
+      const box = row.querySelector("input");
+      if (box) box.checked = picked.includes(box.value);
+    }
+    tools.hidden = rows.length === 0;
+    const shown = rows.filter((row) => !row.hidden).length;
+    document.getElementById("run-count").textContent = shown === rows.length ? `${rows.length} runs` : `${shown} of ${rows.length} runs`;
+    const there = rows.map((row) => row.dataset.name).filter((name) => picked.includes(name));
+    const ready = there.length === 2;
+    compare.textContent = ready ? `Compare ${there[1]} with ${there[0]}` : "Compare two: tick them";
+    compare.setAttribute("aria-disabled", String(!ready));
+    if (ready) compare.href = `/compare?before=${encodeURIComponent(there[1])}&after=${encodeURIComponent(there[0])}`;
+    else compare.removeAttribute("href");
+  };
+  filter.addEventListener("input", arrange);
+  section.addEventListener("change", (event) => {
+    const name = event.target.value;
+    if (picked.includes(name)) picked.splice(picked.indexOf(name), 1);
+    else picked.push(name);
+    while (picked.length > 2) picked.shift();
+    arrange();
+  });
 
   const update = (fresh) => {
     const body = section.querySelector("tbody");
@@ -22,9 +56,9 @@
       const old = rows.get(name);
       if (!old) body.prepend(row);
       else if (old.innerHTML !== row.innerHTML) {
-        const focused = old.contains(document.activeElement);
+        const focused = old.contains(document.activeElement) && document.activeElement.tagName.toLowerCase();
         old.replaceWith(row);
-        if (focused) row.querySelector("a")?.focus();
+        if (focused) row.querySelector(focused)?.focus();
       }
     }
   };
@@ -34,10 +68,12 @@
     try {
       const reply = await fetch("/");
       if (reply.ok) update(new DOMParser().parseFromString(await reply.text(), "text/html").getElementById("all-runs"));
+      arrange();
     } catch {
       // The viewer has ended; the list stays as it was.
     }
   };
+  arrange();
   setInterval(look, 2000);
 })();
 
