@@ -371,3 +371,29 @@ def test_what_a_judge_said_is_in_the_page(folder):
     assert {answer.text for answer in unjudged} == {"It is a line."}
     assert all("referee" in answer.judges[0].said and answer.judges[0].value is None for answer in unjudged)
     assert len(unjudged) == 7
+
+
+@pytest.mark.needs("embedded")
+def test_the_embedded_model_judges_without_any_key_and_its_poor_agreement_is_shown(tmp_path):
+    """Twenty answers, half of them wrong; whatever it makes of them, the report holds it against people."""
+    questions = [{"id": f"s{i}", "input": f"What is {i} + {i}?"} for i in range(20)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions))
+    answers = [{"when": f"What is {i} + {i}?", "text": str(2 * i + 7 * (i % 2))} for i in range(20)]
+    (tmp_path / "half.json").write_text(json.dumps({"answers": answers}))
+    verdicts = [f"s{i},{'fail' if i % 2 else 'pass'},ann" for i in range(20)]
+    (tmp_path / "votes.csv").write_text("\n".join(["sample,verdict,person", *verdicts]) + "\n")
+
+    line = ("run", "--model", "scripted/half.json", "--dataset", "rows.jsonl", "--scorer", "judge:pass/fail: Is it right?")
+    done = run(*line, "--judge", "llama_cpp/smollm2-135m@max_tokens=48", "--output", "r", cwd=tmp_path, timeout=600)
+    assert done.returncode in (0, 2), done.stdout + done.stderr
+    voted = run("score", "r", "--human", "votes.csv", cwd=tmp_path)
+
+    (judge,) = report(tmp_path)["judges"]
+    assert judge["verdicts"] + sum(judge["failures"].values()) == 20
+    assert judge["verdicts"] > 0
+    assert judge["local"]
+    assert "The scores agree with people on" in voted.stdout
+    (agreement,) = report(tmp_path)["judging"]["agreements"]
+    assert agreement["between"] == "scorer and people"
+    assert agreement["answers"] == judge["verdicts"]
+    assert agreement["alpha"] is None or agreement["alpha"] < 0.67
