@@ -215,3 +215,185 @@ def test_the_judge_is_in_the_estimate(folder):
         done = judged(folder, server, judges=("referee", "umpire"))
     assert "judge referee $" in done.stdout
     assert "judge umpire $" in done.stdout
+
+
+def test_several_judges_are_combined_by_majority_where_they_pass_or_fail(folder):
+    """Their agreement is told with its interval."""
+
+    def verdict(prompt):
+        return json.dumps({"reason": "r", "verdict": "pass"})
+
+    with FakeServer(says(verdict)) as server:
+        line = (
+            "run",
+            "--model",
+            "asked",
+            "--dataset",
+            "rows.jsonl",
+            "--scorer",
+            "judge:pass/fail: Is it short?",
+            "--output",
+            "r",
+        )
+        again(folder, server, *line, "--judge", "referee", "--judge", "umpire", "--yes")
+    assert {row["score"] for row in read_csv(folder / "r" / "trials.csv")} == {"1.0"}
+    (agreement,) = report(folder)["judging"]["agreements"]
+    assert (agreement["between"], agreement["answers"], agreement["alike"], agreement["alpha"]) == ("judges", 12, 1.0, None)
+
+
+def test_judges_that_differ_show_it(folder):
+    def verdict(prompt):
+        return json.dumps({"reason": "r", "verdict": "pass" if verdict.next() else "fail"})
+
+    verdict.next = iter([True, False] * 12).__next__
+    with FakeServer(says(verdict)) as server:
+        line = (
+            "run",
+            "--model",
+            "asked",
+            "--dataset",
+            "rows.jsonl",
+            "--scorer",
+            "judge:pass/fail: Is it short?",
+            "--output",
+            "r",
+        )
+        done = again(folder, server, *line, "--judge", "referee", "--judge", "umpire", "--yes", "--max-connections", "1")
+    assert "The judges agree on" in done.stdout
+    (agreement,) = report(folder)["judging"]["agreements"]
+    assert agreement["low"] <= agreement["alpha"] <= agreement["high"]
+    assert agreement["alpha"] < 0.5
+
+
+def test_rows_need_no_target_where_a_question_is_judged(folder):
+    """A log of requests, as chat clients send them."""
+    log = [{"model": "x", "messages": [{"role": "user", "content": f"Help me with {i}."}]} for i in range(6)]
+    (folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log))
+    criteria = ["{name: helps, question: Does it help?, weight: 3}", "{name: short, question: Is it short?}"]
+    (folder / "rubric.yaml").write_text(f"scale: pass/fail\ncriteria: [{', '.join(criteria)}]\n")
+    verdict = json.dumps({"reason": "long", "grades": {"helps": "pass", "short": "fail"}})
+    with FakeServer(says(verdict)) as server:
+        line = ("run", "--model", "asked", "--dataset", "log.jsonl", "--scorer", "judge:rubric.yaml", "--judge", "referee")
+        done = again(folder, server, *line, "--yes", "--output", "r")
+        refused = again(folder, server, *line[:5], "--scorer", "judge", "--judge", "referee", code=1)
+        assert "field 'target' is missing" in refused.stderr
+        assert {row["score"] for row in read_csv(folder / "r" / "trials.csv")} == {"0.75"}
+        assert "asked by criterion: helps 1.00, short 0.00." in done.stdout
+        assert "Reference answer" not in asked_of(server, "referee")[0].prompt
+        assert len(asked_of(server)) == len(log)
+        (folder / "rubric.yaml").write_text("criteria: [{name: helps, question: Does it help?}]")
+        server.answer = says('{"reason": "", "grade": 10}')
+        refused = again(folder, server, "run", "--resume", "r", code=1)
+        assert "was made with another" in refused.stderr
+        again(folder, server, "score", "r", "--scorer", "judge:rubric.yaml")
+        assert len(asked_of(server)) == len(log)
+    assert {row["score"] for row in read_csv(folder / "r" / "trials.csv")} == {"1.0"}
+
+
+def voted(folder, votes, name="votes.csv"):
+    lines = ["sample,contestant,verdict,person", *(f"{sample},asked,{verdict},{person}" for sample, verdict, person in votes)]
+    (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def test_peoples_votes_correct_the_judge(folder):
+    """All three are shown: as scored, corrected, and the bias; a second vote replaces the first."""
+    verdict = '{"reason": "fine", "grade": 10}'
+    with FakeServer(says(verdict)) as server:
+        judged(folder, server)
+        asked = len(server.ledger)
+        assert report(folder)["judging"]["corrected"] == []
+        voted(folder, [(f"s{i}", "pass" if i % 3 else "fail", "ann") for i in range(10)])
+        done = again(folder, server, "score", "r", "--human", "votes.csv")
+        again(folder, server, "score", "r", "--human", "votes.csv")
+        assert len(server.ledger) == asked
+    assert "10 votes of ann kept." in done.stdout
+    assert "The scores agree with people on 60% of 10 answers" in done.stdout
+    judging = report(folder)["judging"]
+    (corrected,) = judging["corrected"]
+    assert judging["votes"] == corrected["votes"] == 10
+    assert corrected["raw"] == 1.0
+    assert corrected["score"] == pytest.approx(0.6)
+    assert corrected["low"] < 0.6 < corrected["high"]
+    assert corrected["bias"] == pytest.approx(0.4)
+    assert {row["score"] for row in read_csv(folder / "r" / "trials.csv")} == {"1.0"}
+    page = (folder / "r" / "comparison_report.html").read_text()
+    for words in ("Corrected by people’s votes", "0.60 [", "+0.40 ["):
+        assert words in page
+    markdown = again(folder, server, "report", "r", "--markdown").stdout
+    assert "| asked | 1.00 | 0.60 \\[" in markdown
+
+
+def test_a_few_votes_correct_nothing_and_say_so(folder):
+    with FakeServer(says()) as server:
+        judged(folder, server)
+        voted(folder, [(f"s{i}", "pass", "ann") for i in range(4)] + [(f"s{i}", "0.5", "bob") for i in range(4)])
+        done = again(folder, server, "score", "r", "--human", "votes.csv")
+    assert "8 votes of people correct nothing" in done.stdout
+    assert report(folder)["judging"]["corrected"] == []
+    assert report(folder)["judging"]["people"] == ["ann", "bob"]
+
+
+@pytest.mark.parametrize(
+    ("line", "says_what"),
+    [
+        ("s1,asked,maybe,ann", "vote 1: the verdict 'maybe' is not understood"),
+        ("s99,asked,pass,ann", "vote 1: the run has no answer of asked to the sample 's99'"),
+        ("s1,akses,pass,ann", "vote 1: the run has no contestant 'akses'"),
+        (",asked,pass,ann", "vote 1: there is no 'sample'"),
+    ],
+)
+def test_votes_that_make_no_sense_are_refused_and_none_is_kept(folder, line, says_what):
+    with FakeServer(says()) as server:
+        judged(folder, server)
+        (folder / "votes.csv").write_text(f"sample,contestant,verdict,person\n{line}\ns2,asked,pass,ann\n")
+        done = again(folder, server, "score", "r", "--human", "votes.csv", code=1)
+    assert says_what in done.stderr
+    assert rows(folder, "SELECT count(*) FROM judgements WHERE scorer LIKE 'human:%'") == [(0,)]
+
+
+def test_what_a_judge_said_is_in_the_page(folder):
+    from tiebreak.pipeline import read_summary
+    from tiebreak.report.browse import sample_facts, view_samples
+    from tiebreak.store.reader import StoreReader
+
+    said = f"Let me see. {GRADE} So be it."
+    with FakeServer(says(said), fault=dies_after(5)) as server:
+        judged(folder, server, "--max-connections", "1", code=2)
+    summary = read_summary(folder / "r")
+    with StoreReader(folder / "r") as reader:
+        views = view_samples(reader, summary, list(sample_facts(reader, summary)), 1000)
+    answers = [answer for view in views for own in view.answers for answer in own]
+    judged_ones = [answer for answer in answers if answer.mark == "wrong"]
+    assert [(answer.judges[0].who, answer.judges[0].value, answer.judges[0].said) for answer in judged_ones] == [
+        ("referee", 0.8, said)
+    ] * 5
+    unjudged = [answer for answer in answers if answer.mark == "unjudged"]
+    assert {answer.text for answer in unjudged} == {"It is a line."}
+    assert all("referee" in answer.judges[0].said and answer.judges[0].value is None for answer in unjudged)
+    assert len(unjudged) == 7
+
+
+@pytest.mark.needs("embedded")
+def test_the_embedded_model_judges_without_any_key_and_its_poor_agreement_is_shown(tmp_path):
+    """Twenty answers, half of them wrong; whatever it makes of them, the report holds it against people."""
+    questions = [{"id": f"s{i}", "input": f"What is {i} + {i}?"} for i in range(20)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions))
+    answers = [{"when": f"What is {i} + {i}?", "text": str(2 * i + 7 * (i % 2))} for i in range(20)]
+    (tmp_path / "half.json").write_text(json.dumps({"answers": answers}))
+    verdicts = [f"s{i},{'fail' if i % 2 else 'pass'},ann" for i in range(20)]
+    (tmp_path / "votes.csv").write_text("\n".join(["sample,verdict,person", *verdicts]) + "\n")
+
+    line = ("run", "--model", "scripted/half.json", "--dataset", "rows.jsonl", "--scorer", "judge:pass/fail: Is it right?")
+    done = run(*line, "--judge", "llama_cpp/smollm2-135m@max_tokens=48", "--output", "r", cwd=tmp_path, timeout=600)
+    assert done.returncode in (0, 2), done.stdout + done.stderr
+    voted = run("score", "r", "--human", "votes.csv", cwd=tmp_path)
+
+    (judge,) = report(tmp_path)["judges"]
+    assert judge["verdicts"] + sum(judge["failures"].values()) == 20
+    assert judge["verdicts"] > 0
+    assert judge["local"]
+    assert "The scores agree with people on" in voted.stdout
+    (agreement,) = report(tmp_path)["judging"]["agreements"]
+    assert agreement["between"] == "scorer and people"
+    assert agreement["answers"] == judge["verdicts"]
+    assert agreement["alpha"] is None or agreement["alpha"] < 0.67

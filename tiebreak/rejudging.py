@@ -104,9 +104,7 @@ async def judge_answers(judging: Judging, *, watch: Watcher = ignore, stop: Stop
     with Store.open(judging.folder, judging.info) as store:
         _refuse_unfit(judging, store)
         if judging.anew:
-            own = None if judging.plan is None else same_plan(judging.info, judging.folder)
-            trials = (t for c in judging.info.contestants for t in (store.trials(c) if own is None else own.trials(c)))
-            store.judge_anew(judging.protocol, trials)
+            store.judge_anew(judging.protocol, _as_scored(judging, store))
         ends: list[Event] = []
         async for event in store.committed(_without_ends(_executed(judging, store, stop), ends)):
             judged += not getattr(getattr(event, "result", None), "unjudged", True)
@@ -115,6 +113,13 @@ async def judge_answers(judging: Judging, *, watch: Watcher = ignore, stop: Stop
     for end in ends:
         await _told(watch, end)
     return judged
+
+
+def _as_scored(judging: Judging, store: Store) -> Iterator[Trial]:
+    """The trials of all contestants with the scorers they have been scored by so far."""
+    before = judging.info.protocol
+    own = judging.plan and same_plan(judging.info, judging.folder, judges=before.judges, scorers=before.chosen_scorers)
+    return (trial for c in judging.info.contestants for trial in (own.trials(c) if own else store.trials(c)))
 
 
 async def _told(watch: Watcher, event: Event) -> None:

@@ -194,6 +194,8 @@ def _note_findings(plan: Plan, flags: Flags, console: Console) -> None:
     if protocol.public_since:
         console.line(f"Public since {protocol.public_since}: models may have learned the answers.", style="dim")
     for finding in audit_dataset(plan.dataset).findings if plan.tasks < len(plan.order) else ():
+        if finding.kind == "no answer" and protocol.source.without_target:
+            continue
         console.line(f"Note: {finding.message} (see {invoked_as()} audit).", style="yellow")
 
 
