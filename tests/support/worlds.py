@@ -120,6 +120,9 @@ WORLDS: Mapping[str, World] = {
         skills={"a": 0.7, "b": 0.6, "c": 0.6}, fails_where_wrong={"c": 0.8}, samples=400
     ),
     "failures on hard samples": World(skills={"a": 0.7, "b": 0.7}, fails_where_wrong={"a": 0.5}),
+    "one fails where it is wrong, the other at random": World(
+        skills={"a": 0.7, "b": 0.7}, samples=500, fails_where_wrong={"a": 0.16}, fails_at_random={"b": 0.03}
+    ),
     "failures at random": World(skills={"a": 0.8, "b": 0.7, "c": 0.7}, fails_at_random={"a": 0.03, "b": 0.03, "c": 0.03}),
     "refusals": World(skills={"a": 0.7, "b": 0.7}, refuses={"a": 0.1}),
     "six equals": World(skills=dict.fromkeys("abcdef", 0.6)),

@@ -45,6 +45,9 @@ class Comparison:
     """What would turn it, counted the other way: failures, reading."""
     smallest_difference: float
     """What this pair's samples would have shown, four times out of five."""
+    changes_to_overturn: int | None
+    """The fewest verdicts on single answers, judged otherwise, after which a difference that is shown is not, or the other way
+    round; None where it is not right-or-wrong, or was tested before the end of the plan."""
     samples_needed: tuple[int, int] | None
     """If the difference found is the true one: samples with which an extended run shows it with even odds, and 9 times out of
     10. None where no difference was found."""
@@ -174,12 +177,28 @@ def _counted_otherwise(
     """Who is better with failures counted wrong, and by the second reading; only where that is somebody else."""
     tallies = [one.tally for one in contestants]
     if any(tally.failures for tally in tallies):
-        better = _decide(failures_wrong_table(tallies), contestants, course).better
+        better = _standing_whoever_failed(contestants, table, decision, course)
         yield from [(FAILURES, better)] if better != decision.better else []
     if any(tally.readings_differ for tally in tallies):
         read = second_table(tallies)
         better = _directional_changes(decision, _decide(read, contestants, course), table, read, course)
         yield from [(READING, better)] if better != decision.better else []
+
+
+def _standing_whoever_failed(contestants: Sequence[Scored], table: Floats, decision: Decision, course: Course) -> Better:
+    """Who is better with every failure counted as wrong, and also with only the winner's own.
+
+    The first alone is not enough: one may fail just where it would be wrong, and the other at random, which then costs it right
+    answers. Of two such equals the first would be called better.
+    """
+    wrong = failures_wrong_table([one.tally for one in contestants])
+    better = set(_decide(wrong, contestants, course).better)
+    for winner in {pair[0] for pair in decision.better if contestants[pair[0]].tally.failures}:
+        own = table.copy()
+        own[winner] = wrong[winner]
+        stands = _decide(own, contestants, course).better
+        better -= {pair for pair in better if pair[0] == winner and pair not in stands}
+    return frozenset(better)
 
 
 def _alternatives(labels: Sequence[str], decision: Decision, others: Mapping[str, Better]) -> tuple[Alternative, ...]:
@@ -280,7 +299,8 @@ def _comparisons(
         order = (pair.first, pair.second) if pair.difference >= 0 else (pair.second, pair.first)
         here = {order, order[::-1]}
         depends = tuple(counted for counted, better in others.items() if (better & here) != (decision.better & here))
-        found.append(_comparison(labels, pair, corrected, order=order, depends=depends, alphas=alphas))
+        changes = _changes_to_overturn(pair, [other.p for other in decision.pairs if other is not pair])
+        found.append(_comparison(labels, pair, corrected, order=order, depends=depends, alphas=alphas, changes=changes))
     return tuple(found)
 
 
@@ -292,6 +312,7 @@ def _comparison(
     order: tuple[int, int],
     depends: tuple[str, ...],
     alphas: tuple[float, float],
+    changes: int | None,
 ) -> Comparison:
     turned = order[0] != pair.first
     better = (pair.second_better, pair.first_better) if turned else (pair.first_better, pair.second_better)
@@ -312,9 +333,21 @@ def _comparison(
         method=pair.method,
         separated=corrected < SURE and difference > 0 and not depends,
         depends_on=depends,
+        changes_to_overturn=changes,
         smallest_difference=_could_have_shown(pair, now, binary=binary),
         samples_needed=samples_needed(difference, pair.error**2 * pair.samples, extended, right_or_wrong=binary),
     )
+
+
+def _changes_to_overturn(pair: Paired, others: Sequence[float]) -> int | None:
+    if pair.method != _RIGHT_OR_WRONG:
+        return None
+    from tiebreak.stats.fragility import fewest_changes
+    from tiebreak.stats.paired import exact_sign_test
+
+    alone = exact_sign_test(pair.first_better, pair.second_better)
+    ties = pair.samples - pair.first_better - pair.second_better
+    return fewest_changes(pair.first_better, pair.second_better, ties, others=others, scale=pair.p / alone)
 
 
 def _could_have_shown(pair: Paired, alpha: float, *, binary: bool) -> float:

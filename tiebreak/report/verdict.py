@@ -45,7 +45,8 @@ def claims(summary: Summary) -> list[Claim]:
     value = [*_cost(summary), *_speed(summary)]
     rest = [*_scale(summary), *value, *_readings(summary), *_looks(summary), *_raced(summary), *_left_out(summary)]
     found = [contest, *_effects(summary), *rest]
-    return found if len(found) >= _ENOUGH else [*found, *_against_reference(summary)]
+    last = [] if len(found) >= _ENOUGH else _against_reference(summary)
+    return [contest, *_fragile(contest), *found[1:], *last]
 
 
 def verdict(summary: Summary) -> list[str]:
@@ -112,8 +113,8 @@ def _standing(summary: Summary, turning: Alternative | None) -> Claim:
 
 
 def _closest(summary: Summary, leader: str, behind: Sequence[str]) -> Comparison:
-    """The leader against whoever comes nearest to not being shown worse."""
-    pairs = [pair for pair in (summary.comparison(leader, label) for label in behind) if pair is not None]
+    """The leader against whoever comes nearest to not being shown worse, of those it is itself shown to beat."""
+    pairs = [pair for label in behind if _shown(summary, leader, label) and (pair := summary.comparison(leader, label))]
     return max(pairs, key=lambda pair: (pair.p_corrected, -pair.difference))
 
 
@@ -165,8 +166,17 @@ def _check(summary: Summary, claim: Claim) -> None:
         assert not _differ(summary, facts["tied"]), "a tie of contestants of whom one is shown to be better"
         assert all(_shown(summary, one, label) for one, beaten in facts["ahead"].items() for label in beaten)
     if claim.kind == "leads":
-        others = [model.label for model in summary.ranked if model.label != facts["first"]]
-        assert all(_shown(summary, facts["first"], label) for label in others), "a leader not shown better than everyone"
+        others = {model.label for model in summary.ranked if model.label != facts["first"]}
+        assert others <= _beaten(summary, facts["first"]), "a leader not shown better than everyone"
+
+
+def _beaten(summary: Summary, label: str) -> set[str]:
+    """Everyone that a contestant is shown to be better than, also by way of another."""
+    beaten, new = set[str](), {label}
+    while new:
+        new = {pair.second for pair in summary.comparisons if pair.separated and pair.first in new} - beaten
+        beaten |= new
+    return beaten
 
 
 def _chosen_facts(chosen: Chosen) -> dict[str, Any]:
@@ -178,6 +188,14 @@ def _chosen_facts(chosen: Chosen) -> dict[str, Any]:
         "not_shown": [rival.label for rival in chosen.rivals if not (rival.better or rival.worse)],
         "depends_on_failures": [rival.label for rival in chosen.rivals if rival.depends_on_failures],
     }
+
+
+def _fragile(contest: Claim) -> list[Claim]:
+    """How few answers, judged otherwise, would overturn what was just said."""
+    changes = contest.facts.get("changes_to_overturn")
+    if contest.kind not in ("leads", "tie") or changes is None:
+        return []
+    return [Claim("fragile", {"changes": changes, "verdict": contest.kind, "samples": contest.facts["samples"]})]
 
 
 def _effects(summary: Summary) -> list[Claim]:
@@ -204,7 +222,10 @@ def _score_facts(model: ContestantSummary) -> dict[str, Any]:
 
 
 def _pair_facts(summary: Summary, pair: Comparison) -> dict[str, Any]:
-    names = ("first", "second", "samples", "difference", "low", "high", "p_corrected", "smallest_difference", "samples_needed")
+    names = (
+        *("first", "second", "samples", "difference", "low", "high", "p_corrected", "smallest_difference", "samples_needed"),
+        "changes_to_overturn",
+    )
     return {**{name: getattr(pair, name) for name in names}, "tests": len(summary.comparisons)}
 
 
@@ -349,6 +370,12 @@ def _tell_leads(facts: Facts) -> str:
         return f"{facts['first']} is better than {facts['second']} by {_by(facts)}."
     nearest = f"the least clear difference is the one to {facts['second']}, {_by(facts)}"
     return f"{facts['first']} is better than {listed(facts['behind'])}: {nearest}.{_depending(facts)}"
+
+
+def _tell_fragile(facts: Facts) -> str:
+    answers = "One answer" if facts["changes"] == 1 else f"{facts['changes']:,} answers"
+    would = "it would be a tie" if facts["verdict"] == "leads" else "a difference would be shown"
+    return f"{answers} judged otherwise, and {would}."
 
 
 def _depending(facts: Facts) -> str:
@@ -592,6 +619,7 @@ _WORDS: Mapping[str, Callable[[Facts], str]] = {
     "cost": _tell_cost,
     "speed": _tell_speed,
     "readings": _tell_readings,
+    "fragile": _tell_fragile,
     "looks": _tell_looks,
     "raced": _tell_raced,
     "left_out": _tell_left_out,
