@@ -141,6 +141,11 @@ def _is_true(claim: Claim, summary: Summary) -> bool:
     if claim.kind == "left_out":
         counted = {m.label: m.planned - m.answered for m in summary.contestants if m.answered < m.planned}
         return {label: sum(kinds.values()) for label, kinds in facts["failed"].items()} == counted
+    if claim.kind == "fragile":
+        # How many it takes is held against brute force elsewhere; here, that somebody looked at the right pair.
+        first, second = summary.tiers[0][:2]
+        pair = summary.comparison(first, second)
+        return pair is not None and facts["changes"] == pair.changes_to_overturn
     return claim.kind == "depends"
 
 
