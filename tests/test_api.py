@@ -58,9 +58,9 @@ def scripted(tmp_path: Path) -> Callable[..., str]:
 
 
 @pytest.fixture
-def yes_server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
+def yes_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
     """A server that answers every question right, after a moment, and where every provider is sent."""
-    with FakeServer(lambda prompt: "yes", latency_s=getattr(request, "param", 0.1)) as server:
+    with FakeServer(lambda prompt: "yes", latency_s=0.1) as server:
         for name, value in server.environment().items():
             monkeypatch.setenv(name, value)
         yield server
@@ -811,9 +811,7 @@ SCRIPT = """
 """
 
 
-@pytest.mark.parametrize("yes_server", [1.0], indirect=True)
 def test_an_interrupt_sends_nothing_more(yes_server: FakeServer) -> None:
-    """The run takes ten seconds, so that the interrupt comes in its middle on a busy machine too."""
     root = Path(tiebreak.__file__).parents[1]
     process = subprocess.Popen(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(root)!r})\n{textwrap.dedent(SCRIPT)}", json.dumps(ROWS)]

@@ -141,3 +141,26 @@ def test_runs_are_filtered_and_compared_in_the_browser(root: Path, address: str)
         expect(page.locator("h1")).to_have_text("What changed")
         expect(page.locator("#changes tbody tr")).to_have_count(2)
         assert seen.trouble == []
+
+
+CUT = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.ariaLabel)"
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("width", [390, 820, 1280, 1600])
+def test_no_table_is_cut(width: int, tmp_path: Path) -> None:
+    """With long names, in the list, the comparison and a run's page; on a phone only the matrices scroll."""
+    from support.browser import chromium, opened
+
+    long = "openrouter/meta-llama/llama-3.3-70b-instruct@temperature=0.7 · step by step"
+    for name in ("run_20261115_203300", "run_20261116_203300"):
+        write_run(tmp_path / name, [planted(long, GOOD), planted("gpt-4o-mini", BAD)], COUNT, run_id=name)
+    compare = "/compare?before=run_20261115_203300&after=run_20261116_203300"
+    with serving(tmp_path) as viewer, chromium() as browser:
+        address = f"http://127.0.0.1:{viewer.port}"
+        with opened(browser, f"{address}/?token={TOKEN}", viewport={"width": width, "height": 900}) as (page, _):
+            for path in ("/", compare, "/run/run_20261115_203300"):
+                page.goto(f"{address}{path}")
+                matrices = {"Differences between models", "Scores by category"} if width == 390 else set()
+                assert set(page.evaluate(CUT)) - matrices == set(), path
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, path

@@ -26,7 +26,7 @@ _NANO = 1_000_000_000
 """Money is counted in whole billionths of a dollar: sums of floats would drift past the cap."""
 _IMAGE_CHARACTERS = 6000
 _TOLD_S = 1.0
-_CURE = "--max-tokens limits what an answer may cost, --resume with a larger budget goes on"
+_CURE = "--max-tokens limits what an answer may cost; resume the run with a larger budget to continue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

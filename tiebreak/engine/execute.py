@@ -320,7 +320,7 @@ class _Engine:
         except (asyncio.CancelledError, Interrupted):
             if progress.done < assignment.count:
                 progress.state = ContestantState.INTERRUPTED
-                progress.message = "stopped on request; --resume goes on from here"
+                progress.message = "stopped on request; resume the run to continue"
         except ContestantOver as over:
             progress.end(over.state, str(over))
         except BenchmarkError as error:
@@ -370,9 +370,9 @@ class _Engine:
         own = math.inf if pace.timeout_s is None else pace.timeout_s
         run = math.inf if pace.max_time_s is None else max(0.0, pace.max_time_s - self.deadlines.awake_s)
         if run < own:
-            message = f"the run's time is over: --max-time {pace.max_time_s:g}; --resume goes on from here"
+            message = f"the run's time is over: --max-time {pace.max_time_s:g}; resume the run to continue"
             return run, ContestantState.OUT_OF_BUDGET, message
-        message = f"timed out after {own:g} seconds; raise --timeout, and --resume keeps what finished"
+        message = f"timed out after {own:g} seconds; raise --timeout and resume the run: what finished is kept"
         return own, ContestantState.TIMED_OUT, message
 
     async def _serve(self, assignment: Assignment, progress: _Progress) -> None:

@@ -258,7 +258,7 @@ class Gate:
         """Send nothing for so long; when that is longer than the model has, it is over."""
         until = self.awake() + seconds
         if seconds > _LONGEST_PARK_S or until > self.ends_at:
-            self.end(ContestantState.FAILED, f"the server asks to wait {seconds:.0f} s: {reason}; --resume goes on from here")
+            self.end(ContestantState.FAILED, f"the server asks to wait {seconds:.0f} s: {reason}; resume the run to continue")
         elif self._parked is None or until > self._parked[0]:
             self._parked = (until, reason)
         self._update()

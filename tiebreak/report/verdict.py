@@ -408,7 +408,7 @@ def _tell_unsettled(facts: Facts) -> str:
 def _tell_contradiction(facts: Facts) -> str:
     return (
         f"Nothing can be said of who is best: the comparisons of {listed(facts['among'])} contradict each other, because"
-        " each pair answered other samples. Ask again what failed with --resume --retry-failed."
+        " each pair answered other samples. Resume the run and retry what failed."
     )
 
 

@@ -166,5 +166,7 @@ class Writer:
 def _explained(error: Exception) -> StoreError:
     """An error in writing, in words that say what to do."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
-        return StoreFull("the disk is full: what was reported finished is kept; free some space and go on with --resume")
-    return StoreError(f"the results could not be written ({error}); what was reported finished is kept, --resume goes on")
+        return StoreFull("the disk is full: what was reported finished is kept; free some space, then resume the run")
+    return StoreError(
+        f"the results could not be written ({error}); what was reported finished is kept; resume the run to continue"
+    )
