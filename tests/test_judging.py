@@ -397,3 +397,27 @@ def test_the_embedded_model_judges_without_any_key_and_its_poor_agreement_is_sho
     assert agreement["between"] == "scorer and people"
     assert agreement["answers"] == judge["verdicts"]
     assert agreement["alpha"] is None or agreement["alpha"] < 0.67
+
+
+def test_a_judge_whose_key_is_refused_changes_nothing(folder):
+    """The scores there are stay: they are not thrown away for a judge that would judge nothing."""
+    with FakeServer(says()) as server:
+        judged(folder, server)
+        server.preflight_fault = lambda asked: Fault(status=401) if asked.model == "umpire" else None
+        done = again(folder, server, "score", "r", "--judge", "umpire", code=1)
+    assert "Nothing was changed" in done.stdout
+    assert rows(folder, "SELECT count(*) FROM trials WHERE score = 0.8") == [(12,)]
+
+
+def test_judging_says_what_it_will_cost_and_asks_above_a_dollar(folder):
+    (folder / "models_config.yaml").write_text(
+        CONFIG.replace("price: {input: 1, output: 10}", "price: {input: 1000, output: 10000}")
+    )
+    with FakeServer(says()) as server:
+        judged(folder, server)
+        done = again(folder, server, "score", "r", "--judge", "umpire", code=1)
+        assert "Expected cost: about $" in done.stdout
+        assert "above $1, say --yes" in done.stdout
+        assert asked_of(server, "umpire") == []
+        again(folder, server, "score", "r", "--judge", "umpire", "--yes")
+        assert len(asked_of(server, "umpire")) == len(ROWS)
