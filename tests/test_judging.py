@@ -3,9 +3,10 @@
 import contextlib
 import json
 import sqlite3
+import time
 
 import pytest
-from support.command import read_csv, run
+from support.command import read_csv, run, start
 from support.server import FakeServer, Fault
 
 ROWS = [{"id": f"s{i}", "input": f"Write line {i}.", "target": f"line {i}"} for i in range(12)]
@@ -397,3 +398,61 @@ def test_the_embedded_model_judges_without_any_key_and_its_poor_agreement_is_sho
     assert agreement["between"] == "scorer and people"
     assert agreement["answers"] == judge["verdicts"]
     assert agreement["alpha"] is None or agreement["alpha"] < 0.67
+
+
+def test_a_judge_whose_key_is_refused_changes_nothing(folder):
+    """The scores there are stay: they are not thrown away for a judge that would judge nothing."""
+    with FakeServer(says()) as server:
+        judged(folder, server)
+        server.preflight_fault = lambda asked: Fault(status=401) if asked.model == "umpire" else None
+        done = again(folder, server, "score", "r", "--judge", "umpire", code=1)
+    assert "Nothing was changed" in done.stdout
+    assert rows(folder, "SELECT count(*) FROM trials WHERE score = 0.8") == [(12,)]
+
+
+def test_judging_says_what_it_will_cost_and_asks_above_a_dollar(folder):
+    (folder / "models_config.yaml").write_text(
+        CONFIG.replace("price: {input: 1, output: 10}", "price: {input: 1000, output: 10000}")
+    )
+    with FakeServer(says()) as server:
+        judged(folder, server)
+        done = again(folder, server, "score", "r", "--judge", "umpire", code=1)
+        assert "Expected cost: about $" in done.stdout
+        assert "above $1, say --yes" in done.stdout
+        assert asked_of(server, "umpire") == []
+        again(folder, server, "score", "r", "--judge", "umpire", "--yes")
+        assert len(asked_of(server, "umpire")) == len(ROWS)
+
+
+def test_a_contestant_whose_time_is_over_keeps_the_answers_that_wait_for_a_judge(folder):
+    """The judge here takes longer than there is time; what was answered was paid for."""
+    with FakeServer(says(), latency_s=4.0) as server:
+        judged(folder, server, "--timeout", "6", code=1)
+        assert len(asked_of(server)) == len(ROWS)
+        assert rows(folder, "SELECT count(*) FROM trials WHERE text = 'It is a line.' AND unjudged = 'answered'") == [(12,)]
+        server.latency_s = 0.0
+        again(folder, server, "score", "r", "--judge", "referee")
+        assert len(asked_of(server)) == len(ROWS)
+    assert {row["score"] for row in read_csv(folder / "r" / "trials.csv")} == {"0.8"}
+
+
+def test_judging_that_is_killed_goes_on_where_it_stopped(folder):
+    """Verdicts are on disk as they come, and a half-judged run says what it is."""
+    with FakeServer(says()) as server:
+        judged(folder, server, "--max-connections", "1")
+        server.latency_s = 0.4
+        process = start("score", "r", "--judge", "umpire", cwd=folder, **server.environment())
+        deadline = time.monotonic() + 60
+        counted = "SELECT count(*) FROM judgements WHERE judge = 'umpire'"
+        while time.monotonic() < deadline and not 2 <= rows(folder, counted)[0][0] <= 10:
+            time.sleep(0.05)
+        process.kill()
+        process.communicate()
+        server.latency_s = 0.0
+        verdicts = rows(folder, counted)[0][0]
+        assert 2 <= verdicts < len(ROWS)
+        before = len(asked_of(server, "umpire"))
+        again(folder, server, "score", "r", "--judge", "umpire")
+        assert len(asked_of(server, "umpire")) - before == len(ROWS) - verdicts
+        assert len(asked_of(server)) == len(ROWS)
+    assert rows(folder, "SELECT count(*), count(DISTINCT trial) FROM judgements WHERE judge = 'umpire'") == [(12, 12)]

@@ -17,12 +17,14 @@ from tiebreak.core.run import Pace, Protocol, RunInfo, RunSpec, scorer_name
 from tiebreak.core.trial import Trial
 from tiebreak.datasets.records import checked_rows, open_records
 from tiebreak.engine.budget import refuse_unpriced
+from tiebreak.engine.estimate import Estimate, estimate_kept
 from tiebreak.engine.execute import Assignment, execute
 from tiebreak.engine.fitness import refuse_unfit
 from tiebreak.engine.plan import Plan
 from tiebreak.engine.stop import Stop
 from tiebreak.pipeline import ignore, same_plan, spent_before
 from tiebreak.registry import did_you_mean, make_scorer
+from tiebreak.store.judgements import JUDGEABLE
 from tiebreak.store.reader import StoreReader
 from tiebreak.store.store import Store
 
@@ -96,6 +98,18 @@ def _scorers(protocol: Protocol, scorer: str | None, *, named: bool) -> tuple[st
     if named and not any(make_scorer(name).needs_judge for name in names):
         raise UsageError(f"--judge: the scorer {names[0]!r} would not ask it; name one that does, as in --scorer judge")
     return names
+
+
+def expected_judging(judging: Judging) -> Estimate:
+    """What judging will cost, by the questions and answers there are."""
+    waiting = JUDGEABLE if judging.anew else "unjudged IS NOT NULL"
+    query = (
+        "SELECT count(*), coalesce(avg(length(s.prompt)), 0), coalesce(avg(length(t.text)), 0)"
+        f" FROM trials t JOIN samples s ON s.asked = t.asked WHERE t.superseded = 0 AND {waiting}"
+    )
+    with StoreReader(judging.folder) as reader:
+        answers, prompt, answer = next(reader.rows(query))
+    return estimate_kept(judging.protocol.judges, answers, prompt_characters=prompt, answer_characters=answer)
 
 
 async def judge_answers(judging: Judging, *, watch: Watcher = ignore, stop: Stop | None = None) -> int:

@@ -292,6 +292,7 @@ def compare(before: str, after: str, changed: tuple[str, ...], force: bool, as_j
     metavar="USD",
     help="Most dollars of the whole run, what it has spent included.",
 )
+@click.option("--yes", is_flag=True, help="Judge even if that is expected to cost more than $1.")
 def score(run: str, scorer: str | None, **wanted: Any) -> int:
     """Score the answers of RUN again and rewrite its files. Contestants are asked nothing; earlier scores are kept.
 

@@ -13,15 +13,16 @@ from tiebreak.cli.progress import Live, Plain, View
 from tiebreak.cli.run import show
 from tiebreak.config import Config, load_config, read_env_file, results_root
 from tiebreak.core.model import ModelRef
-from tiebreak.pipeline import Stop, loop_factory, read_summary, rebuild, rescore
-from tiebreak.rejudging import Judging, asks_judges, judge_answers, keep_people_votes, plan_judging
+from tiebreak.pipeline import Stop, loop_factory, preflight, read_summary, rebuild, rescore
+from tiebreak.readiness import ASK_ABOVE_USD, expected_cost
+from tiebreak.rejudging import Judging, asks_judges, expected_judging, judge_answers, keep_people_votes, plan_judging
 from tiebreak.spec.build import chosen_judges
 from tiebreak.store.folder import find_run
 from tiebreak.store.reader import StoreReader
 
 
 def score_run(
-    run: str, scorer: str | None, *, judge: Sequence[str], human: Path | None, force: bool, max_cost: float | None
+    run: str, scorer: str | None, *, judge: Sequence[str], human: Path | None, force: bool, max_cost: float | None, yes: bool
 ) -> int:
     """Score a run's answers again, rewrite its files and show what they now say."""
     console = Console()
@@ -32,7 +33,10 @@ def score_run(
         for person, count in by_person.items():
             console.line(f"{counted(count, 'vote')} of {person} kept.")
     if judge or asks_judges(folder, scorer):
-        code = _judge(folder, scorer, judge, force=force, max_cost=max_cost, console=console)
+        judging = _planned(folder, scorer, judge, force=force, max_cost=max_cost)
+        if not _may_judge(judging, console, agreed=yes or max_cost is not None):
+            return exits.FAILED
+        code = _judge(judging, console)
     elif scorer or human is None:
         judged = asyncio.run(rescore(folder, scorer))
         by = f"the scorer {scorer}" if scorer else "the dataset's own scorers"
@@ -44,17 +48,35 @@ def score_run(
     return code
 
 
-def _judge(
-    folder: Path, scorer: str | None, names: Sequence[str], *, force: bool, max_cost: float | None, console: Console
-) -> int:
-    """Have models judge what they have not judged yet; 2 when something is left unjudged."""
+def _planned(folder: Path, scorer: str | None, names: Sequence[str], *, force: bool, max_cost: float | None) -> Judging:
     read_env_file()
     models = _judges(folder, names, load_config(None), force=force) if names else ()
-    judging = plan_judging(folder, models, scorer, max_cost_usd=max_cost)
+    return plan_judging(folder, models, scorer, max_cost_usd=max_cost)
+
+
+def _may_judge(judging: Judging, console: Console, *, agreed: bool) -> bool:
+    """Say what judging will cost, and try the judges: before anything is changed, and above a dollar only with consent."""
+    expected = expected_judging(judging)
+    if expected.dollars:
+        console.line(expected_cost(expected))
+    if expected.total.likely > ASK_ABOVE_USD and not agreed:
+        console.line("Nothing was asked: above $1, say --yes, or set a limit with --max-cost.", style="bold")
+        return False
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        refused = runner.run(preflight(judging.protocol.judges))
+    for label, failure in refused.items():
+        console.line(f"✗ {label}  {failure.kind.replace('_', ' ')}: {failure.message}", style="red")
+    if refused:
+        console.line("Nothing was changed: these judges would judge nothing.", style="bold")
+    return not refused
+
+
+def _judge(judging: Judging, console: Console) -> int:
+    """Have models judge what they have not judged yet; 2 when something is left unjudged."""
     code, judged = _judge_watched(judging, console)
     by = ", ".join(judge.label for judge in judging.protocol.judges)
     console.line(f"{counted(judged, 'answer')} judged by {by}; contestants were asked nothing.")
-    with StoreReader(folder) as reader:
+    with StoreReader(judging.folder) as reader:
         left = next(reader.rows("SELECT count(*) FROM trials WHERE superseded = 0 AND unjudged IS NOT NULL"))[0]
     if left:
         console.line(f"{counted(left, 'answer')} not judged yet; the same command goes on.", style="yellow")

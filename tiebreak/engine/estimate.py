@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -66,10 +67,8 @@ def estimate(plan: Plan) -> Estimate:
     paid = [c for c in plan.spec.contestants if not c.model.local and not c.reference]
     dollars = {c.label: _asking(plan, c, c.model.price) for c in paid if c.model.price is not None}
     unknown = [c.label for c in paid if c.model.price is None]
-    hosted = {f"judge {judge.label}": judge for judge in plan.spec.protocol.judges if not judge.local}
-    dollars |= {name: _judging(plan, judge, judge.price) for name, judge in hosted.items() if judge.price is not None}
-    unknown += [name for name, judge in hosted.items() if judge.price is None]
-    return Estimate(dollars=dollars, unknown=tuple(unknown))
+    judging = _judging(plan) if plan.spec.protocol.judges else Estimate(dollars={}, unknown=())
+    return Estimate(dollars=dollars | judging.dollars, unknown=(*unknown, *judging.unknown))
 
 
 def _asking(plan: Plan, contestant: Contestant, price: Price) -> Range:
@@ -78,12 +77,31 @@ def _asking(plan: Plan, contestant: Contestant, price: Price) -> Range:
     return _dollars(_sent(samples), made, price) * plan.trials_per_contestant
 
 
-def _judging(plan: Plan, judge: ModelRef, price: Price) -> Range:
-    """A judge reads every question and every answer."""
+def _judging(plan: Plan) -> Estimate:
+    """Judges read every question and every answer."""
     samples = list(islice(plan.samples, _LOOKED_AT))
-    reading = _dollars(_sent(samples) + _JUDGING_TOKENS, _mean([_length(sample) for sample in samples]), _reads(price))
-    writing = _dollars(0.0, _JUDGED.at_most(float(judge.sent.get("max_tokens", _JUDGED.high))), price)
-    return (reading + writing) * (plan.trials_per_contestant * sum(not c.reference for c in plan.spec.contestants))
+    answers = plan.trials_per_contestant * sum(not c.reference for c in plan.spec.contestants)
+    answer = _mean([_length(sample) for sample in samples])
+    return estimate_judging(plan.spec.protocol.judges, answers, sent_tokens=_sent(samples), answer_tokens=answer)
+
+
+def estimate_judging(judges: Sequence[ModelRef], answers: int, *, sent_tokens: float, answer_tokens: Range) -> Estimate:
+    """What it costs to have so many answers judged, each to a question of so many tokens."""
+    hosted = {f"judge {judge.label}": judge for judge in judges if not judge.local}
+    dollars = {}
+    for name, judge in hosted.items():
+        if judge.price is not None:
+            reading = _dollars(sent_tokens + _JUDGING_TOKENS, answer_tokens, _reads(judge.price))
+            writing = _dollars(0.0, _JUDGED.at_most(float(judge.sent.get("max_tokens", _JUDGED.high))), judge.price)
+            dollars[name] = (reading + writing) * answers
+    return Estimate(dollars=dollars, unknown=tuple(name for name, judge in hosted.items() if judge.price is None))
+
+
+def estimate_kept(judges: Sequence[ModelRef], answers: int, *, prompt_characters: float, answer_characters: float) -> Estimate:
+    """The same for answers that are there already, whose lengths are known."""
+    length = answer_characters / _LETTERS_PER_TOKEN
+    known = Range(low=length, likely=length, high=length)
+    return estimate_judging(judges, answers, sent_tokens=prompt_characters / _LETTERS_PER_TOKEN, answer_tokens=known)
 
 
 def _reads(price: Price) -> Price:

@@ -20,10 +20,13 @@ JUDGED_AS = (
 )
 """The outcome of a trial that is judged anew: an answer that nobody had judged yet is an answer."""
 
+JUDGEABLE = f"text IS NOT NULL AND {JUDGED_AS} IN ('answered', 'cut_off')"
+"""Trials with an answer that a judge can judge."""
+
 _WAIT_FOR_JUDGE = f"""
     UPDATE trials SET unjudged = {JUDGED_AS}, outcome = 'failed', failure_kind = 'unjudged',
         failure = 'no judge has judged this answer yet', score = NULL, second = NULL, answer = NULL, because = NULL
-    WHERE superseded = 0 AND text IS NOT NULL AND {JUDGED_AS} IN ('answered', 'cut_off')
+    WHERE superseded = 0 AND {JUDGEABLE}
 """
 _USED = """
     SELECT judge, total(input_tokens), total(output_tokens), sum(cost_usd) FROM judgements WHERE judge <> '' GROUP BY judge
