@@ -240,3 +240,17 @@ def test_unknown_strategy_is_named(tmp_path):
     done = run("run", "--model", "baseline/random", "--dataset", "q.jsonl", "--until", "leadr", cwd=tmp_path)
     assert done.returncode == 1
     assert "'leadr'; did you mean 'leader'?" in done.stderr
+
+
+def test_page_terminal_and_files_of_a_race(world):
+    """Everything that is made of a run can be made of one that was decided early, and looking at it costs nothing."""
+    folder, _ = world
+    asyncio.run(run_benchmark(spec_for(folder)))
+    page = run("report", "run", cwd=folder)
+    assert page.returncode == 0, page.stderr
+    said = " ".join(page.stdout.split())
+    assert "stopped after" in said
+    assert "looked into" not in said
+    assert said.count("shown to be worse than a") == 2
+    report = json.loads((folder / "run" / "comparison_report.json").read_text())
+    assert report["looks"] == 0

@@ -68,7 +68,7 @@ def contestant_notes(summary: Summary) -> list[str]:
     """Why contestants did not get through, and what each scorer says, where several judged."""
     notes = []
     for contestant in summary.listed:
-        if contestant.message:
+        if contestant.message and not contestant.decided:
             notes.append(f"{contestant.label}: {contestant.state.replace('_', ' ')}: {contestant.message}")
         if contestant.by_scorer:
             notes.append(f"{contestant.label} by scorer: {by_scorer(contestant)}")
