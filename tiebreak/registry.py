@@ -107,6 +107,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     "strategies": {
         "leader": "tiebreak.stats.race:Leader",
         "tiers": "tiebreak.stats.race:Tiers",
+        "cheapest": "tiebreak.stats.margin:Cheapest",
     },
     "datasets": {
         "truthfulness": "tiebreak.datasets.shipped:truthfulness",
@@ -469,6 +470,10 @@ def _code_file(name: str, option: str) -> ModuleType:
 
 def make_strategy(name: str, contestants: Sequence[str], planned: int) -> Strategy:
     """A strategy ready to race: a registered one, or code by its place."""
+    family, _, option = name.partition(":")
+    if option and is_known("strategies", family):
+        found = plugin("strategies", family)
+        return cast(Strategy, _loaded("strategies", name, lambda: found(contestants, planned, option)))
     found = plugin("strategies", name)
     return cast(Strategy, _loaded("strategies", name, lambda: found(contestants, planned)))
 

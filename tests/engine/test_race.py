@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from support.command import read_csv, run
 
 from tiebreak.core.contestant import Contestant
 from tiebreak.core.events import ContestantFinished, ContestantState, TrialFinished
-from tiebreak.core.model import ModelRef
+from tiebreak.core.model import ModelRef, Price
 from tiebreak.core.run import Pace, Protocol, RunSpec
 from tiebreak.engine.race import AHEAD, Observed
 from tiebreak.engine.stop import Stop
@@ -254,3 +255,36 @@ def test_page_terminal_and_files_of_a_race(world):
     assert said.count("shown to be worse than a") == 2
     report = json.loads((folder / "run" / "comparison_report.json").read_text())
     assert report["looks"] == 0
+
+
+def priced(spec, prices):
+    """The same contestants, with prices per million tokens; an answer has one token in and one out."""
+    contestants = [
+        replace(c, model=replace(c.model, price=Price(input_usd=prices[c.label], output_usd=prices[c.label])))
+        for c in spec.contestants
+    ]
+    return replace(spec, contestants=tuple(contestants))
+
+
+def test_cheapest_that_is_good_enough_ends_the_race(world):
+    """b and c are equal and a is far ahead: of those within two points of the best, a is the cheapest."""
+    folder, _ = world
+    spec = priced(spec_for(folder, until="cheapest:2"), {"a": 8.0, "b": 2.0, "c": 1.0})
+    summary = asyncio.run(run_benchmark(spec))
+    assert summary.good_enough is not None
+    assert summary.good_enough.label == "a"
+    assert summary.good_enough.cheaper == ("b", "c")
+    assert sum(contestant.asked for contestant in summary.contestants) < 2 * SAMPLES
+    (said,) = [claim.sentence for claim in claims(summary) if claim.kind == "good_enough"]
+    assert said.startswith("a is the cheapest that is shown to be within 2.0 points of the best, at $0.016 per 1,000 answers")
+
+
+def test_race_for_the_cheapest_needs_prices(tmp_path):
+    (tmp_path / "q.jsonl").write_text('{"input": "?", "target": "x"}\n')
+    (tmp_path / "says.py").write_text(SAYS)
+    line = ("run", "--model", "./says.py:Says/ten", "--dataset", "q.jsonl", "--until", "cheapest", "--margin", "5")
+    done = run(*line, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "no price is known of ./says.py:Says/ten" in done.stderr
+    alone = run("run", "--model", "./says.py:Says/ten", "--dataset", "q.jsonl", "--margin", "5", cwd=tmp_path)
+    assert "--margin 5 goes with --until cheapest" in alone.stderr

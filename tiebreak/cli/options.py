@@ -62,6 +62,7 @@ def setting_options(command: Command) -> Command:
 
 _SECONDS = click.FloatRange(min=0, min_open=True)
 _COUNT = click.IntRange(min=1)
+_POINTS = click.FloatRange(0, 100, min_open=True, max_open=True)
 _PATH = click.Path(path_type=Path)
 
 
@@ -72,7 +73,8 @@ def sample_options(command: Command) -> Command:
         click.option("--task", multiple=True, metavar="PATH", help="A task file, a folder of tasks, or a pattern."),
         click.option("--limit", type=_COUNT, metavar="N", help="Only N samples, spread over categories."),
         click.option("--repeats", type=_COUNT, default=None, metavar="K", help="Ask every sample K times."),
-        click.option("--until", metavar="WHAT", help="Stop asking whoever is decided: leader, tiers, or ./file.py:Strategy."),
+        click.option("--until", metavar="WHAT", help="Stop asking whoever is decided: leader, tiers, cheapest, ./file.py:Name."),
+        click.option("--margin", type=_POINTS, metavar="POINTS", help="With --until cheapest: so much worse is good enough (2)."),
         click.option("--shard", metavar="I/N", help="Only the I-th of N parts, to be merged later; auto/N asks the scheduler."),
         click.option("--data", type=_PATH, metavar="PATH", help="A local copy of a registered dataset: its file or folder."),
         click.option("--field", multiple=True, metavar="COLUMN=FIELD", help="A column of your file and the field it holds."),

@@ -238,6 +238,11 @@ class Row(Protocol):
         """The same by a second reading of the answers, with failures counted as wrong."""
         ...
 
+    @property
+    def costs(self) -> Mapping[str, float | None]:
+        """What each one's answers cost, in dollars; None where that is not known."""
+        ...
+
 
 class Strategy(Protocol):
     """Says, from what was answered so far, who need not be asked any more. It is made anew when a run is resumed."""

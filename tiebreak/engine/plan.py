@@ -114,6 +114,7 @@ def make_plan(spec: RunSpec, *, dataset: Dataset | None = None) -> Plan:
     _refuse_twins(spec)
     if spec.pace.max_cost_usd is not None:
         refuse_unpriced((*spec.models, *spec.protocol.judges))
+    _refuse_race_without_prices(spec)
     protocol = spec.protocol
     dataset = sound(dataset or load_dataset(protocol.dataset, protocol.source))
     spec = _put_to_work(spec, dataset)
@@ -145,6 +146,17 @@ def _part(plan: Plan, shard: Shard) -> Plan:
     order = array("Q", (plan.order[place] for place in places))
     whole = len(plan.order), plan.tasks
     return replace(plan, order=order, places=places, tasks=_count_tasks(plan.dataset, order), whole=whole)
+
+
+def _refuse_race_without_prices(spec: RunSpec) -> None:
+    if not spec.protocol.until.startswith("cheapest"):
+        return
+    unpriced = [c.label for c in spec.contestants if not c.reference and c.model.price is None]
+    if unpriced:
+        raise UsageError(
+            f"--until cheapest goes by what answers cost, and no price is known of {', '.join(unpriced)}; "
+            "give it one in models_config.yaml"
+        )
 
 
 def _count_tasks(dataset: Dataset, order: Sequence[int]) -> int:

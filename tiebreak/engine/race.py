@@ -24,6 +24,7 @@ class Answered:
     score: float | None
     second: float | None
     """By the second reading; a failure counts as wrong here."""
+    cost_usd: float | None = None
 
 
 def answered(result: TrialResult) -> Answered:
@@ -37,6 +38,7 @@ def answered(result: TrialResult) -> Answered:
         group=trial.sample.group,
         score=score,
         second=0.0 if second is None else second,
+        cost_usd=result.output.usage.cost_usd if result.output and result.output.usage else None,
     )
 
 
@@ -55,6 +57,7 @@ class Observed:
     group: str
     scores: Mapping[str, float | None]
     second: Mapping[str, float | None]
+    costs: Mapping[str, float | None] = field(default_factory=dict)
 
 
 class Race:
@@ -142,6 +145,7 @@ def _observed(row: _Row, labels: Sequence[str]) -> Observed:
         row.group,
         {label: _mean([answer.score for answer in row.answers[label]]) for label in labels},
         {label: _mean([answer.second for answer in row.answers[label]]) for label in labels},
+        {label: _mean([answer.cost_usd for answer in row.answers[label]]) for label in labels},
     )
 
 

@@ -11,6 +11,7 @@ from tiebreak.core.events import ContestantState
 from tiebreak.core.model import ModelRef
 from tiebreak.core.run import RunInfo
 from tiebreak.report.factors import Chosen, Factor, choose_best, compare_factors
+from tiebreak.report.good_enough import GoodEnough, good_enough
 from tiebreak.report.judging import Judging, summarise_judging
 from tiebreak.report.ranking import Alternative, Comparison, Course, Ranking, Scored, rank
 from tiebreak.report.samples import means_by_scorer
@@ -186,6 +187,8 @@ class Summary:
     """Labels of the ranked contestants: nobody in a tier is shown to be worse than anyone else in it."""
     leader: str | None = None
     """Who is shown to be better than every other ranked contestant."""
+    good_enough: GoodEnough | None = None
+    """The cheapest within a margin of the best; None unless the run was to find it."""
     alternatives: tuple[Alternative, ...] = ()
     """Where failures counted as wrong, or a second reading of the answers, would turn some comparison."""
     costs: Value | None = None
@@ -281,6 +284,7 @@ def work_out(reader: StoreReader, *, so_far: bool = False, seen: bool = True) ->
         comparisons=ranking.comparisons,
         tiers=ranking.tiers,
         leader=ranking.leader,
+        good_enough=good_enough(reader.info.protocol.until, _priced(tested, scored), course),
         alternatives=ranking.alternatives,
         costs=None if early else compare_costs(best, priced, course),
         speeds=None if early else compare_speeds(best, course),
@@ -295,6 +299,10 @@ def work_out(reader: StoreReader, *, so_far: bool = False, seen: bool = True) ->
         tasks=_compare_tasks(reader, contestants),
         judging=summarise_judging(reader, tallies, numbers),
     )
+
+
+def _priced(tested: Sequence[tuple[ContestantSummary, Tally]], scored: Sequence[Scored]) -> list[tuple[Scored, float | None]]:
+    return [(one, contestant.cost_per_trial) for (contestant, _), one in zip(tested, scored, strict=True)]
 
 
 Counted = TypeVar("Counted", bound="Tally | None")

@@ -44,7 +44,7 @@ def claims(summary: Summary) -> list[Claim]:
     _check(summary, contest)
     value = [*_cost(summary), *_speed(summary)]
     rest = [*_scale(summary), *value, *_readings(summary), *_looks(summary), *_raced(summary), *_left_out(summary)]
-    found = [contest, *_effects(summary), *rest]
+    found = [contest, *_good_enough(summary), *_effects(summary), *rest]
     last = [] if len(found) >= _ENOUGH else _against_reference(summary)
     return [contest, *_fragile(contest), *found[1:], *last]
 
@@ -188,6 +188,16 @@ def _chosen_facts(chosen: Chosen) -> dict[str, Any]:
         "not_shown": [rival.label for rival in chosen.rivals if not (rival.better or rival.worse)],
         "depends_on_failures": [rival.label for rival in chosen.rivals if rival.depends_on_failures],
     }
+
+
+def _good_enough(summary: Summary) -> list[Claim]:
+    """Which contestant is the cheapest that will do."""
+    found = summary.good_enough
+    if found is None:
+        return []
+    facts = {name: getattr(found, name) for name in ("margin", "label", "risk")}
+    price = per_thousand(found.cost_per_trial)
+    return [Claim("good_enough", {**facts, "usd_per_1000": price, "cheaper": list(found.cheaper)})]
 
 
 def _fragile(contest: Claim) -> list[Claim]:
@@ -370,6 +380,16 @@ def _tell_leads(facts: Facts) -> str:
         return f"{facts['first']} is better than {facts['second']} by {_by(facts)}."
     nearest = f"the least clear difference is the one to {facts['second']}, {_by(facts)}"
     return f"{facts['first']} is better than {listed(facts['behind'])}: {nearest}.{_depending(facts)}"
+
+
+def _tell_good_enough(facts: Facts) -> str:
+    margin = points(facts["margin"])
+    if facts["label"] is None:
+        return f"Nobody is shown to be within {margin} of the best; more samples, or a wider --margin, may show it."
+    price, cheaper = per_thousand_words(facts["usd_per_1000"]), facts["cheaper"]
+    rest = f" Not shown to be, though cheaper: {listed(cheaper)}." if cheaper else ""
+    said = f"{facts['label']} is the cheapest that is shown to be within {margin} of the best, at {price}"
+    return f"{said} (risk at most {facts['risk']:.0%}).{rest}"
 
 
 def _tell_fragile(facts: Facts) -> str:
@@ -619,6 +639,7 @@ _WORDS: Mapping[str, Callable[[Facts], str]] = {
     "cost": _tell_cost,
     "speed": _tell_speed,
     "readings": _tell_readings,
+    "good_enough": _tell_good_enough,
     "fragile": _tell_fragile,
     "looks": _tell_looks,
     "raced": _tell_raced,

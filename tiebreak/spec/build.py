@@ -75,7 +75,7 @@ def _new(flags: Flags, config: Config, notes: Notes, command: str) -> RunSpec:
         seed=flags.seed or 0,
         tasks=flags.task_rules(TaskRules()),
         choose_on=flags.choose_on or "",
-        until="" if flags.until in (None, ALL) else str(flags.until),
+        until="" if flags.race in (None, ALL) else str(flags.race),
     )
     spec = RunSpec(
         protocol=protocol,
@@ -161,9 +161,9 @@ def _resumed(flags: Flags, config: Config, notes: Notes) -> RunSpec:
 
 def _until(flags: Flags, protocol: Protocol) -> str:
     """Who raced once has looked early, whatever comes after."""
-    if flags.until == ALL and not protocol.until:
+    if flags.race == ALL and not protocol.until:
         return ""
-    return flags.until or protocol.until
+    return flags.race or protocol.until
 
 
 def _which(shard: Shard | None) -> str:

@@ -24,6 +24,9 @@ _FREE_OF_TARGETS, _PAIRWISE = "judge:", "judge:pairwise"
 """How the scorers begin that ask a model a question about an answer, and the one that compares it with the target."""
 
 
+_CHEAPEST = "cheapest"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelFlags:
     """The flags that name models."""
@@ -115,6 +118,7 @@ class Flags(ModelFlags, SampleFlags):
     repeats: int | None = None
     shard: str | None = None
     until: str | None = None
+    margin: float | None = None
     choose_on: str | None = None
     # what only a run file says
     file: Path | None = None
@@ -254,6 +258,13 @@ class Flags(ModelFlags, SampleFlags):
             ask_permissions=self.ask_permissions,
             allow_unsandboxed=self.allow_unsandboxed or None,
         )
+
+    @property
+    def race(self) -> str | None:
+        """What `--until` and `--margin` say together; None where they say nothing."""
+        if self.margin is not None and self.until != _CHEAPEST:
+            raise UsageError(f"--margin {self.margin:g} goes with --until {_CHEAPEST}")
+        return self.until if self.margin is None else f"{_CHEAPEST}:{self.margin:g}"
 
     def pace(self, before: Pace, settings: BatchSettings) -> Pace:
         """The pace and the limits, where the flags change them: what is not said stays as it was."""

@@ -58,6 +58,7 @@ class Options(TypedDict, total=False):
     repeats: int
     choose_on: Literal["half"]
     until: str
+    margin: float
     shard: str
     # how fast, and how much
     parallel: bool

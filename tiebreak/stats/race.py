@@ -41,6 +41,11 @@ class Row(Protocol):
         """The same by a second reading, where there is one, and with failures as wrong answers."""
         ...
 
+    @property
+    def costs(self) -> Mapping[str, float | None]:
+        """What each one's answers cost, in dollars; None where that is not known."""
+        ...
+
 
 class Leader:
     """Until the best is known: whoever is shown to be worse than another leaves."""
@@ -75,8 +80,11 @@ class Leader:
         """Whoever need not be asked any more, and why."""
         return self._decided
 
+    def _groups_so_far(self) -> np.ndarray | None:
+        return None if len(self._numbers) == self._rows else self._groups[: self._rows]
+
     def _look(self) -> None:
-        groups = None if len(self._numbers) == self._rows else self._groups[: self._rows]
+        groups = self._groups_so_far()
         sure = frozenset.intersection(*(shown_better(table[:, : self._rows], self._done, groups) for table in self._tables))
         self._settle(sure)
 

@@ -63,3 +63,14 @@ def _betting(units: Floats) -> Floats:
     up = np.cumsum(np.log1p(np.clip(bet, 0, _HIGHEST_BET) * units))
     down = np.cumsum(np.log1p(-np.clip(-bet, 0, _HIGHEST_BET) * units))
     return np.asarray(np.logaddexp(up, down) - math.log(2), dtype=np.float64)
+
+
+def above_p(differences: Floats, bound: float, groups: Integers | None = None) -> float:
+    """A p-value that holds at every look, for the claim that the mean difference is above a bound; differences in [−1, 1]."""
+    units = _units(differences, groups) - bound
+    before = np.concatenate([[0.0], np.cumsum(units)[:-1]])
+    squares = np.concatenate([[0.0], np.cumsum(units * units)[:-1]])
+    # No unit can lose more than the whole stake: the lowest it can be is −1 − bound.
+    bet = np.clip(before / (squares + 1), 0, _HIGHEST_BET / (1 + bound))
+    grown = np.cumsum(np.log1p(bet * units))
+    return min(1.0, math.exp(-float(grown.max()))) if len(grown) else 1.0

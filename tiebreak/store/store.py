@@ -54,7 +54,7 @@ _USED = f"""
 """
 
 _ANSWERED = f"""
-    SELECT t.contestant, s.place, s.grouped, t.outcome, t.score, t.second FROM trials t JOIN samples s USING (asked)
+    SELECT t.contestant, s.place, s.grouped, t.outcome, t.score, t.second, t.cost_usd FROM trials t JOIN samples s USING (asked)
     WHERE t.superseded = 0 AND (t.outcome <> 'failed' OR t.failure_kind IN {STANDING}) ORDER BY s.place, t.number
 """
 
@@ -155,7 +155,7 @@ class Store:
         if not self.resumed:
             return
         labels = {number: label for label, number in self._numbers.items()}
-        for number, place, group, outcome, score, second in self._connection.execute(_ANSWERED):
+        for number, place, group, outcome, score, second, cost in self._connection.execute(_ANSWERED):
             value = score if score is not None or outcome == Outcome.FAILED else 0.0
             other = value if second is None else second
             yield {
@@ -164,6 +164,7 @@ class Store:
                 "group": group,
                 "score": value,
                 "second": 0.0 if other is None else other,
+                "cost_usd": cost,
             }
 
     @contextlib.contextmanager
