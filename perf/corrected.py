@@ -35,7 +35,8 @@ def textbook(verdicts: list[float], votes: dict[int, float]) -> tuple[float, flo
 
 
 def measure(world: VotedWorld, runs: int, seed: int = 1) -> tuple[int, float, float, int]:
-    """Of so many runs: how many intervals hold the mean; mean widths, corrected and by the votes alone; the same by the textbook."""
+    """Of so many runs: how many intervals hold the mean, their mean width, that by the votes alone, and how many hold it by
+    the textbook."""
     covered, corrected, alone, normal = 0, 0.0, 0.0, 0
     for verdicts, votes in world.draws(runs, seed):
         found = correct_mean(verdicts, votes)
