@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
@@ -23,16 +25,28 @@ OTHERS = [
 ]
 
 
-def measure(world: VotedWorld, runs: int, seed: int = 1) -> tuple[int, float, float]:
-    """Of so many runs: how many intervals hold the mean, and the mean widths, corrected and by the votes alone."""
-    covered, corrected, alone = 0, 0.0, 0.0
+def textbook(verdicts: list[float], votes: dict[int, float]) -> tuple[float, float]:
+    """The usual normal interval of prediction-powered inference, to compare with."""
+    all_verdicts, places = np.array(verdicts), list(votes)
+    off = np.array([votes[place] for place in places]) - all_verdicts[places]
+    mean = all_verdicts.mean() + off.mean()
+    error = np.sqrt(all_verdicts.var(ddof=1) / len(all_verdicts) + off.var(ddof=1) / len(off))
+    return mean - 1.96 * error, mean + 1.96 * error
+
+
+def measure(world: VotedWorld, runs: int, seed: int = 1) -> tuple[int, float, float, int]:
+    """Of so many runs: how many intervals hold the mean, their mean width, that by the votes alone, and how many hold it by
+    the textbook."""
+    covered, corrected, alone, normal = 0, 0.0, 0.0, 0
     for verdicts, votes in world.draws(runs, seed):
         found = correct_mean(verdicts, votes)
         assert found is not None
         covered += found.low <= world.mean <= found.high
         corrected += found.high - found.low
         alone += found.by_votes.high - found.by_votes.low
-    return covered, corrected / runs, alone / runs
+        low, high = textbook(verdicts, votes)
+        normal += low <= world.mean <= high
+    return covered, corrected / runs, alone / runs, normal
 
 
 def main() -> None:
@@ -44,14 +58,17 @@ def main() -> None:
     worlds += [
         GradedWorld(mean, error, error, 1000, votes) for mean in (0.5, 0.8, 0.95) for error in (0.05, 0.3) for votes in (20, 50)
     ]
-    print("mean  missed passed samples votes  covered  p       width  / votes alone")
+    print("mean  missed passed samples votes  covered  p       width  / votes alone  textbook covers")
     for world in worlds:
-        covered, width, alone = measure(world, runs)
+        covered, width, alone, normal = measure(world, runs)
         p = too_few(covered, runs)
         star = " *" * (p < 0.01) + " wide" * (width > 1.05 * alone)
         sizes_shown = f"{world.mean:.2f}  {world.missed:.2f}   {world.passed:.2f}   {world.samples:7d} {world.votes:5d}"
         kind = " graded" if isinstance(world, GradedWorld) else ""
-        print(f"{sizes_shown}  {covered / runs:.4f}  {p:.4f}  {width:.4f} {width / alone:.3f}{kind}{star}", flush=True)
+        print(
+            f"{sizes_shown}  {covered / runs:.4f}  {p:.4f}  {width:.4f} {width / alone:.3f}  {normal / runs:.4f}{kind}{star}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

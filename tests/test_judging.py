@@ -307,6 +307,7 @@ def test_peoples_votes_correct_the_judge(folder):
         done = again(folder, server, "score", "r", "--human", "votes.csv")
         again(folder, server, "score", "r", "--human", "votes.csv")
         assert len(server.ledger) == asked
+    assert "judged by" not in done.stdout
     assert "10 votes of ann kept." in done.stdout
     assert "The scores agree with people on 60% of 10 answers" in done.stdout
     judging = report(folder)["judging"]

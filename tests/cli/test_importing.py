@@ -277,3 +277,15 @@ def test_what_cannot_be_imported_is_told_in_a_sentence_and_no_run_is_made(tmp_pa
     assert (done.returncode, done.stderr.count("\n")) == (1, 2), done.stderr
     assert words in done.stderr
     assert not (tmp_path / "benchmark").exists()
+
+
+def test_imported_answers_are_judged_by_a_model(tmp_path):
+    """Nobody but the judge is asked; the scores of the other tool stay beside its own."""
+    made = imported(tmp_path, inspect_log(tmp_path / "a.eval", capitals(scores={"match": {"value": "C"}})))
+    (tmp_path / "judge.json").write_text(json.dumps({"answers": [], "default": '{"reason": "so", "grade": 6}'}))
+    done = run("score", str(made), "--judge", "scripted/judge.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 answers judged by scripted/judge.json; contestants were asked nothing." in done.stdout
+    assert {row["score"] for row in read_csv(made / "trials.csv")} == {"0.6"}
+    (model,) = json.loads((made / "comparison_report.json").read_text())["contestants"]
+    assert set(model["by_scorer"]) == {"judge", "inspect:match"}

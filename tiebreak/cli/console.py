@@ -318,7 +318,8 @@ def _speed(model: ContestantSummary) -> list[tuple[str, str]]:
 
 def _expected(answer: SampleAnswer) -> str:
     said = repr(shortened(answer.answer, _LONGEST_ANSWER)) if answer.answer else answer.outcome.replace("_", " ")
-    return f": expected {shortened(answer.expected, _LONGEST_ANSWER)!r}, got {said}"
+    expected = f"expected {shortened(answer.expected, _LONGEST_ANSWER)!r}, " if answer.expected else ""
+    return f": {expected}got {said}"
 
 
 def _answer(result: TrialResult | str) -> str:

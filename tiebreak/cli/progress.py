@@ -72,6 +72,8 @@ class Count:
     done: int = 0
     right: float = 0.0
     failed: int = 0
+    unjudged: int = 0
+    """Answers that a judge failed on."""
     waiting: str = ""
     waiting_until: float = 0.0
     ended: str = ""
@@ -122,7 +124,9 @@ class Count:
                 self.cost_usd += usage.cost_usd
         if work is not None:
             self.calls, self.step, self.outcome = self.calls + work.model_calls, None, work.outcome.replace("_", " ")
-        if result.outcome is Outcome.FAILED:
+        if result.unjudged and result.primary is None:
+            self.unjudged += 1
+        elif result.outcome is Outcome.FAILED:
             self.failed += 1
         elif result.primary is not None:
             self.right += result.primary.value
@@ -360,7 +364,9 @@ class Plain(View):
             self._say(f"[{event.position}/{event.contestants}] Processing: {event.contestant}")
         elif isinstance(event, ContestantFinished):
             count, why = self._counts.by_label[event.contestant], f": {event.message}" if event.message else ""
-            ended = f"{event.state.replace('_', ' ')}, {count.done} asked, {count.failed} failed, {event.seconds:.1f} s"
+            unjudged = f", {count.unjudged} not judged" if count.unjudged else ""
+            done = f"{count.done} asked, {count.failed} failed{unjudged}"
+            ended = f"{event.state.replace('_', ' ')}, {done}, {event.seconds:.1f} s"
             self._say(f"  {event.contestant}: {ended}{why}")
         elif isinstance(event, TrialFinished) and event.result.work is not None:
             count = self._counts.by_label[event.result.trial.contestant.label]

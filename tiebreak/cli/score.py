@@ -29,23 +29,27 @@ def score_run(
     folder = find_run(run, results_root())
     code = 0
     if human is not None:
-        by_person = keep_people_votes(folder, human)
-        for person, count in by_person.items():
+        for person, count in keep_people_votes(folder, human).items():
             console.line(f"{counted(count, 'vote')} of {person} kept.")
-    if judge or asks_judges(folder, scorer):
-        judging = _planned(folder, scorer, judge, force=force, max_cost=max_cost)
-        if not _may_judge(judging, console, agreed=yes or max_cost is not None):
+    # Votes alone change no score: nothing else is judged unless that was asked for.
+    if judge or scorer or human is None:
+        wanted = _planned(folder, scorer, judge, force=force, max_cost=max_cost) if judge or asks_judges(folder, scorer) else None
+        if wanted is not None and not _may_judge(wanted, console, agreed=yes or max_cost is not None):
             return exits.FAILED
-        code = _judge(judging, console)
-    elif scorer or human is None:
-        judged = asyncio.run(rescore(folder, scorer))
-        by = f"the scorer {scorer}" if scorer else "the dataset's own scorers"
-        console.line(f"{counted(judged, 'answer')} judged by {by}; nothing was asked.")
+        code = _judge(wanted, console) if wanted is not None else _score(folder, scorer, console)
     summary = read_summary(folder)
     written = rebuild(folder, summary=summary)
     show(summary, folder, console)
     console.written(written)
     return code
+
+
+def _score(folder: Path, scorer: str | None, console: Console) -> int:
+    """Score by a rule, or by the dataset's own."""
+    judged = asyncio.run(rescore(folder, scorer))
+    by = f"the scorer {scorer}" if scorer else "the dataset's own scorers"
+    console.line(f"{counted(judged, 'answer')} judged by {by}; nothing was asked.")
+    return 0
 
 
 def _planned(folder: Path, scorer: str | None, names: Sequence[str], *, force: bool, max_cost: float | None) -> Judging:

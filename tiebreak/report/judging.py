@@ -287,8 +287,8 @@ def judge_rows(judging: Judging) -> list[tuple[str, ...]]:
 
 
 def _cost(judge: JudgeSummary) -> str:
-    if judge.local:
-        return "local"
+    if judge.local or not judge.calls:
+        return "local" if judge.local else "–"
     if judge.cost_usd is None:
         return f"≥ ${judge.known_cost_usd:.4f}" if judge.known_cost_usd else "unknown"
     return f"${judge.cost_usd:.4f}" if judge.cost_usd >= _LEAST_USD or not judge.cost_usd else dollars(judge.cost_usd)

@@ -43,7 +43,7 @@ def write_junit(reader: StoreReader, summary: Summary, path: Path) -> None:
 
 def _suite_counts(contestant: ContestantSummary) -> dict[str, object]:
     wrong, seconds = contestant.answered - contestant.right, f"{contestant.model_seconds:.3f}"
-    return {"tests": contestant.asked, "failures": wrong, "errors": contestant.failed, "time": seconds}
+    return {"tests": contestant.asked, "failures": wrong, "errors": contestant.failed + contestant.unjudged, "time": seconds}
 
 
 def _case(xml: _Writer, label: str, row: sqlite3.Row) -> None:

@@ -20,7 +20,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tiebreak.stats.intervals import Estimate, estimate_mean, wilson
+from tiebreak.stats.distributions import student_quantile
+from tiebreak.stats.intervals import Estimate, effective_samples, estimate_mean, wilson
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -248,7 +249,10 @@ def _normal(z: Floats) -> Floats:
 
 def _combined(upper: _Part, lower: _Part, mean: float, spread: float) -> tuple[float, float]:
     """The interval of a weighted sum from those of its parts (MOVER; Zou and Donner, 2008), with the weights' own share."""
-    parts = [(part.weight, part.share, *_ends(part)) for part in (upper, lower)]
+    votes, groups = (*upper.votes, *lower.votes), (*upper.groups, *lower.groups)
+    clusters = len(set(groups))
+    worth, z = _worth(votes, groups, clusters), student_quantile(0.975, max(1, clusters - 1))
+    parts = [(part.weight, part.share, *_ends(part, worth, z)) for part in (upper, lower)]
     shift, arms = abs(upper.share - lower.share), (0.0, 0.0)
     if spread > 0:
         least, most = wilson(upper.weight, upper.weight * lower.weight / spread)
@@ -259,8 +263,14 @@ def _combined(upper: _Part, lower: _Part, mean: float, spread: float) -> tuple[f
     return max(0.0, low), min(1.0, high)
 
 
-def _ends(part: _Part) -> tuple[float, float]:
-    if not part.votes:
-        return 0.0, 1.0
-    found = estimate_mean(part.votes, part.groups)
-    return found.low, found.high
+def _ends(part: _Part, worth: float, z: float) -> tuple[float, float]:
+    return wilson(part.share, worth * len(part.votes), z) if part.votes else (0.0, 1.0)
+
+
+def _worth(votes: Sequence[float], groups: Sequence[Hashable], clusters: int) -> float:
+    """How many right-or-wrong votes one of these is worth: more where grades vary little, less where votes go together.
+
+    It is found from all votes: those of a part may all be the same, which says little of how they vary.
+    """
+    mean = math.fsum(votes) / len(votes)
+    return effective_samples(votes, groups, mean, clusters) / len(votes)

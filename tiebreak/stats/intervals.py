@@ -47,11 +47,11 @@ def estimate_mean(values: Sequence[float], groups: Sequence[Hashable] | None = N
     if clusters == n and all(value in (0.0, 1.0) for value in values):
         low, high = wilson(mean, n)
         return Estimate(mean=mean, low=low, high=high, n=n, clusters=n, method="wilson")
-    low, high = wilson(mean, _effective(values, groups, mean, clusters), student_quantile(0.975, max(1, clusters - 1)))
+    low, high = wilson(mean, effective_samples(values, groups, mean, clusters), student_quantile(0.975, max(1, clusters - 1)))
     return Estimate(mean=mean, low=low, high=high, n=n, clusters=clusters, method="wilson, effective n")
 
 
-def _effective(values: Sequence[float], groups: Sequence[Hashable] | None, mean: float, clusters: int) -> float:
+def effective_samples(values: Sequence[float], groups: Sequence[Hashable] | None, mean: float, clusters: int) -> float:
     """How many right-or-wrong samples say as much as these scores do."""
     if clusters < 2:
         return clusters
