@@ -380,3 +380,22 @@ def test_a_person_at_the_terminal_helps_and_is_counted(home: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert row["success"] and row["human_interventions"] == 1 and row["follow_ups"] == 1 and not row["first_try"]
+
+
+def test_every_attempt_leaves_a_transcript_a_trajectory_and_a_patch(home: Path) -> None:
+    """What was done can be read by people, and by tools that read Harbor's trajectories."""
+    done = batch("--task", "tasks/easy/add.md", "--models", models("helped", "idle"), "--output", "out", cwd=home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (helped,) = (home / "out" / "attempts").glob("scripted_helped*/add")
+    told = (helped / "transcript.md").read_text()
+    assert told.startswith("# ")
+    assert "passed after" in told
+    assert "## 1. prompt" in told
+    assert (helped / "patch.diff").read_text() == report(home / "out")["results"][0]["diff"]
+    atif = json.loads((helped / "trajectory.json").read_text())
+    assert atif["schema_version"] == "ATIF-v1.4"
+    assert [step["step_id"] for step in atif["steps"]] == list(range(1, len(atif["steps"]) + 1))
+    assert {step["source"] for step in atif["steps"]} <= {"system", "user", "agent"}
+    assert sum(step["source"] == "agent" for step in atif["steps"]) == 4
+    assert atif["final_metrics"]["total_steps"] == len(atif["steps"])
+    assert (home / "out" / "attempts").as_posix().removeprefix(home.as_posix() + "/") in done.stdout

@@ -26,6 +26,7 @@ from tiebreak.core.events import Event, TrialStep
 from tiebreak.core.message import Message, Reply, Tool
 from tiebreak.core.protocols import Agent, Attendant
 from tiebreak.core.run import TaskRules
+from tiebreak.core.steps import call_in_words
 from tiebreak.core.task import Task
 from tiebreak.core.trial import Output, Trial
 from tiebreak.core.work import Changes, Gateway, Isolation, PermissionRequest, Step, Verdict, Work, WorkOutcome, Workspace
@@ -144,7 +145,7 @@ class TaskTrialContext(TrialContext):
         usage, hide = reply.usage, self._caller.redact
         tokens = {} if usage is None else {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
         asked = [{"name": call.name, "arguments": hide(call.arguments[:_LONGEST_STEP])} for call in reply.tool_calls]
-        said = reply.text or ", ".join(call.name for call in reply.tool_calls)
+        said = "\n".join(filter(None, (reply.text, *(call_in_words(call.name, call.arguments) for call in reply.tool_calls))))
         self.note("call", said, actor="model", seconds=round(seconds, 3), tools=asked, **tokens, **more)
 
     def halt(self, reason: BaseException) -> None:

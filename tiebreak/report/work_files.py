@@ -17,6 +17,7 @@ from tiebreak.core.files import atomic_writer, slug
 from tiebreak.core.model import ModelRef
 from tiebreak.core.work import Work, WorkOutcome
 from tiebreak.report.summary import ContestantSummary, Summary
+from tiebreak.report.transcript import write_attempts
 from tiebreak.report.work import RANKINGS, short_names, solved_alone
 from tiebreak.store.reader import StoreReader
 
@@ -39,7 +40,8 @@ def write_work_files(reader: StoreReader, summary: Summary, folder: Path) -> lis
     for attempt in attempts_by_trial(reader).values():
         by_model.setdefault(attempt["model"], []).append(attempt)
     written = [write_json(folder / names[label], model_data(attempts)) for label, attempts in by_model.items()]
-    return [*written, _write_csv(folder / REPORT_CSV, [attempt for own in by_model.values() for attempt in own])]
+    rows = _write_csv(folder / REPORT_CSV, [attempt for own in by_model.values() for attempt in own])
+    return [*written, rows, *write_attempts(reader, folder)]
 
 
 def file_names(models: Sequence[ModelRef]) -> Mapping[str, str]:
