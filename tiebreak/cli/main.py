@@ -232,12 +232,14 @@ def merge(into: Path, parts: tuple[str, ...]) -> int:
     return merge_runs(into, parts)
 
 
-@tiebreak.command(short_help="Look a dataset over before it is asked.")
-@click.argument("dataset")
+@tiebreak.command(short_help="Look a dataset over before it is asked, or a run's samples after.")
+@click.argument("dataset", metavar="DATASET|RUN")
 @click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="A local copy of a registered dataset.")
 @click.option("--field", multiple=True, metavar="COLUMN=FIELD", help="A column of your file and the field it holds.")
 def audit(dataset: str, data: Path | None, field: tuple[str, ...]) -> int:
     """Look DATASET over: duplicates, answers that give themselves away, and what guessing would score.
+
+    Of a finished RUN: samples that everyone or nobody has right, and those that only weaker contestants have right.
 
     Exit codes: 0 nothing was found, 1 it cannot be read, 3 something was found.
     """
