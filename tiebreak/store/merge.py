@@ -14,7 +14,7 @@ from tiebreak.core.errors import ProtocolMismatch, UsageError
 from tiebreak.core.events import ContestantState
 from tiebreak.core.run import IN_MEMORY, SAMPLES_FILE, RunInfo
 from tiebreak.store.folder import DATABASE, owned
-from tiebreak.store.rows import TRIAL_COLUMNS
+from tiebreak.store.rows import PREFERENCE_COLUMNS, TRIAL_COLUMNS
 from tiebreak.store.store import compared, connected, create
 
 _SHARD_FLAG = re.compile(r" --shard[ =]\S+")
@@ -25,6 +25,7 @@ _JUDGED = (
     "trial, scorer, judge, value, failure_kind, calls, input_tokens, output_tokens, cost_usd, seconds, at, superseded, grades,"
     " because, failure, reply_text"
 )
+_PREFERRED = f"{', '.join(PREFERENCE_COLUMNS)}, superseded"
 _COPY = (
     "INSERT OR IGNORE INTO samples SELECT * FROM part.samples",
     f"INSERT INTO trials ({', '.join(TRIAL_COLUMNS)}, superseded) SELECT {_TRIALS}, t.superseded FROM part.trials t"
@@ -33,6 +34,7 @@ _COPY = (
     f"INSERT INTO looks SELECT t.at, {_SAME}, t.answered, t.planned FROM part.looks t",
     f"INSERT INTO timings SELECT {_SAME}, t.asked, t.model_s, t.first_token_s, t.cost_usd FROM part.timings t",
     f"INSERT INTO judgements ({_JUDGED}) SELECT {_JUDGED} FROM part.judgements ORDER BY number",
+    f"INSERT INTO preferences ({_PREFERRED}) SELECT {_PREFERRED} FROM part.preferences ORDER BY number",
     f"INSERT INTO ends SELECT {_SAME}, t.state, t.message, t.seconds, t.at FROM part.ends t",
 )
 _ONE_END = f"""

@@ -20,10 +20,11 @@ from tiebreak.core.contestant import Contestant
 from tiebreak.core.errors import ProtocolMismatch, StoreError
 from tiebreak.core.events import Event
 from tiebreak.core.message import Usage
+from tiebreak.core.preference import AnswerPair
 from tiebreak.core.redact import Redactor
 from tiebreak.core.run import Protocol, RunInfo
 from tiebreak.core.trial import Outcome, Output, Score, Trial
-from tiebreak.store import judgements
+from tiebreak.store import judgements, preferences
 from tiebreak.store.folder import DATABASE, at_rest, check_writable, has_database, is_network_file_system, owned
 from tiebreak.store.judgements import JUDGED_AS
 from tiebreak.store.rows import contestant_row, safe
@@ -238,6 +239,19 @@ class Store:
     def keep_votes(self, person: str, votes: Iterable[tuple[str, float]]) -> None:
         """Keep what a person says of answers, by trial, as the scorer `human:NAME`."""
         judgements.keep_votes(self._connection, person, votes)
+
+    def comparable_answers(self, labels: Iterable[str]) -> list[preferences.Answered]:
+        """Every answer of these contestants that can be compared with another, without its text; by sample and repeat."""
+        return preferences.comparable_answers(self._connection, {self._numbers[label]: label for label in labels})
+
+    def answer_pairs(self, pairs: Sequence[preferences.PairToCompare]) -> Iterator[AnswerPair]:
+        """These pairs with their question and their texts, some at a time."""
+        return preferences.answer_pairs(self._connection, pairs)
+
+    def compare_by(self, scorer: str, judges: Iterable[str]) -> set[tuple[str, str, str]]:
+        """Have only verdicts of this scorer and these judges count; says which there are, by first answer, second and judge."""
+        with self.all_or_nothing():
+            return preferences.compare_by(self._connection, scorer, set(judges))
 
     def _with_answers(self, trials: Sequence[Trial]) -> list[Trial]:
         """The same trials; those whose answer waits for a judge have it with them."""
