@@ -19,8 +19,8 @@ from tiebreak.stats.paired import compare_pairs
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
 
-_PENALTY = 0.01
-"""A weak pull of every effect towards 0 (a prior with standard deviation 10): someone who always wins has a finite strength."""
+_EFFECT_PENALTY, _STRENGTH_PENALTY = 0.01, 0.25
+"""A weak pull towards 0 (priors with standard deviations of 10 and 2): the strength of who always wins stays finite."""
 _MOST_STEPS = 100
 _PRECISION = 1e-10
 _LEAST_INFORMATION = 1e-6
@@ -179,7 +179,7 @@ def _fit(columns: Floats, points: Floats) -> Floats:
     value = _likelihood(columns, points, effects)
     for _ in range(_MOST_STEPS):
         chances = _expit(columns @ effects)
-        slope = columns.T @ (points - chances) - _PENALTY * effects
+        slope = columns.T @ (points - chances) - _penalties(columns) * effects
         step = np.linalg.solve(_information(columns, chances), slope)
         if np.abs(step).max() < _PRECISION:
             break
@@ -191,12 +191,18 @@ def _fit(columns: Floats, points: Floats) -> Floats:
 
 def _likelihood(columns: Floats, points: Floats, effects: Floats) -> float:
     odds = columns @ effects
-    return float(points @ odds - np.logaddexp(0.0, odds).sum() - _PENALTY / 2 * (effects @ effects))
+    return float(points @ odds - np.logaddexp(0.0, odds).sum() - _penalties(columns) @ (effects * effects) / 2)
 
 
 def _information(columns: Floats, chances: Floats) -> Floats:
     weights = chances * (1 - chances)
-    found: Floats = (columns * weights[:, None]).T @ columns + _PENALTY * np.eye(columns.shape[1])
+    found: Floats = (columns * weights[:, None]).T @ columns + np.diag(_penalties(columns))
+    return found
+
+
+def _penalties(columns: Floats) -> Floats:
+    found = np.full(columns.shape[1], _STRENGTH_PENALTY)
+    found[:_EFFECTS] = _EFFECT_PENALTY
     return found
 
 
