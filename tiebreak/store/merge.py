@@ -16,6 +16,7 @@ from tiebreak.core.run import IN_MEMORY, SAMPLES_FILE, RunInfo
 from tiebreak.store.folder import DATABASE, owned
 from tiebreak.store.rows import PREFERENCE_COLUMNS, TRIAL_COLUMNS
 from tiebreak.store.store import compared, connected, create
+from tiebreak.store.votes import join_votes
 
 _SHARD_FLAG = re.compile(r" --shard[ =]\S+")
 _SAME = "(SELECT c.contestant FROM main.contestants c JOIN part.contestants p USING (label) WHERE p.contestant = t.contestant)"
@@ -80,6 +81,7 @@ def _at_rest(part: Path) -> Iterator[None]:
     """Hold a part that nobody is writing to, as one plain file: one that was cut down is put in order first."""
     with owned(part):
         with contextlib.closing(connected(part)) as connection:
+            join_votes(connection, part)
             connection.execute("PRAGMA journal_mode = DELETE")
         yield
 

@@ -30,6 +30,7 @@ from tiebreak.store.judgements import JUDGED_AS
 from tiebreak.store.rows import contestant_row, safe
 from tiebreak.store.schema import APPLICATION_ID, check_version, complete, migrate, put_off
 from tiebreak.store.stored_trials import stored_trials
+from tiebreak.store.votes import join_votes, joined_size, votes_size
 from tiebreak.store.writer import Writer
 
 _LOOK_UP = 500
@@ -100,10 +101,12 @@ class Store:
                     info = continued(before, info)
                     _record(connection, info, extended_from=before.planned if info.planned > before.planned else None)
                     complete(connection)
+                    join_votes(connection, folder)
                 else:
                     put_off(connection, without)
                 yield cls(folder, connection, info, resumed=resumed)
                 complete(connection)
+                join_votes(connection, folder)
                 _come_to_rest(connection)
 
     def unfinished(self, trials: Iterable[Trial], *, retry_failed: bool) -> Iterator[Trial]:
@@ -281,6 +284,19 @@ class Store:
         places = ", ".join("?" * len(ids))
         query = f"SELECT id FROM trials WHERE NOT superseded AND id IN ({places}) AND {_finished(retry_failed)}"
         return {row[0] for row in self._connection.execute(query, ids)}
+
+
+def bring_in_votes(folder: Path) -> None:
+    """Join votes that were kept beside a run at rest. Where somebody holds the run, or it cannot be written, they wait."""
+    if not votes_size(folder):
+        return
+    with contextlib.suppress(OSError, StoreError, sqlite3.OperationalError):
+        with contextlib.closing(connect_to_read(folder, check=False)) as connection:
+            if votes_size(folder) <= joined_size(connection):
+                return
+        with owned(folder), contextlib.closing(connected(folder)) as connection:
+            join_votes(connection, folder)
+            _come_to_rest(connection)
 
 
 def _come_to_rest(connection: sqlite3.Connection) -> None:
