@@ -31,8 +31,6 @@ _INSERT_PAIR = """
 class Vote(Record, frozen=True, kw_only=True):
     """What a person says of two answers, or of one; or that they take it back."""
 
-    id: str
-    """Made by whoever sends it: the same vote sent twice is one vote."""
     person: str
     sample: str
     first: str
@@ -44,7 +42,7 @@ class Vote(Record, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> tuple[str, str, str]:
-        """Whose vote on what: a later vote on the same replaces an earlier one."""
+        """Whose vote on what: a later vote on the same replaces an earlier one, so that one sent twice counts once."""
         first, second = sorted((self.first, self.second or ""))
         return self.person, first, second
 
