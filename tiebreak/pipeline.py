@@ -38,7 +38,7 @@ from tiebreak.report.work_files import write_work_files
 from tiebreak.store.folder import DATABASE, at_rest, has_database
 from tiebreak.store.looks import look_into
 from tiebreak.store.reader import FiguresKeeper, StoreReader
-from tiebreak.store.store import STANDING, Store, continued
+from tiebreak.store.store import STANDING, Store, bring_in_votes, continued
 
 __all__ = [
     "Estimate",
@@ -245,6 +245,7 @@ def settle(folder: Path) -> bool:
 
     Says whether the run may be seen: who sees one before its end is written down first.
     """
+    bring_in_votes(folder)
     seen = look_into(folder)
     if not seen or not at_rest(folder):
         return seen

@@ -101,6 +101,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "bbh": "tiebreak.scorers.reference:Bbh",
         "likelihood": "tiebreak.scorers.likelihood:Likelihood",
         "judge": "tiebreak.scorers.judge:Judge",
+        "pairwise": "tiebreak.scorers.judge:Pairwise",
         "code": "tiebreak.scorers.code:Code",
         "check": "tiebreak.scorers.checks:Checked",
     },

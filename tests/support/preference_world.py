@@ -72,10 +72,7 @@ class PreferenceWorld:
         return [self._said(rng, sample, a, b, longer, luck), self._said(rng, sample, b, a, -longer, other)]
 
     def _said(self, rng: np.random.Generator, sample: int, first: int, second: int, longer: float, luck: float) -> Said:
-        if rng.random() < self.ties:
-            points = 0.5
-        else:
-            points = float(luck < self.chance(first, second, longer))
+        points = 0.5 if rng.random() < self.ties else float(luck < self.chance(first, second, longer))
         return Said(first, second, points, longer, sample)
 
     def chance(self, first: int, second: int, longer: float) -> float:

@@ -13,6 +13,7 @@ from tiebreak.core.model import ModelRef
 from tiebreak.core.trial import Outcome, TrialResult
 from tiebreak.report.caveats import caveats
 from tiebreak.report.judging import CORRECTED_HEADINGS, JUDGE_HEADINGS, Judging, corrected_rows, judge_rows, judging_notes
+from tiebreak.report.preferences import preference_tables
 from tiebreak.report.samples import SampleAnswer
 from tiebreak.report.summary import ContestantSummary, Summary
 from tiebreak.report.table import (
@@ -159,6 +160,11 @@ class Console:
         if judging.corrected:
             self.line()
             self.table(CORRECTED_HEADINGS, corrected_rows(judging))
+        for shown in map(preference_tables, judging.preferences):
+            self.line()
+            self.line(f"{shown['title']}. {shown['verdict']}", style="bold")
+            for table in shown["tables"]:
+                self.table(table["headings"], table["rows"])
         for note in judging_notes(judging):
             self.line(note)
 

@@ -355,6 +355,21 @@ def view(run: str | None, port: int, no_browser: bool) -> int:
     return view_runs(run, port=port, browser=not no_browser)
 
 
+@tiebreak.command(short_help="Vote on a run's answers in a browser, without knowing whose they are.")
+@click.argument("run")
+@click.option("--person", metavar="NAME", help="Who votes; else the name of your account.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Listen here; else on any free port.")
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+def vote(run: str, person: str | None, port: int, no_browser: bool) -> int:
+    """Show answers of RUN side by side, without names, and keep which are better; or one at a time, whether it is right.
+
+    For this machine alone: the printed address holds a key. Every vote is on disk before it is confirmed. Ctrl-C ends it.
+    """
+    from tiebreak.cli.report import view_runs, voter_name
+
+    return view_runs(run, port=port, browser=not no_browser, voter=voter_name(person))
+
+
 @tiebreak.command(short_help="Say what is installed, what is missing and how to fix it.")
 def doctor() -> int:
     """Say what is installed, which keys are set, whether Ollama is up, what is missing and how to fix it."""

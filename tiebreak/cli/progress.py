@@ -153,7 +153,7 @@ class Counts:
             # The judge waits too, and has no progress of its own.
             if (count := self.by_label.get(event.contestant)) is not None:
                 count.waiting, count.waiting_until = event.reason, self.clock() + event.seconds
-        else:
+        elif isinstance(event, ContestantFinished):
             count = self.by_label.setdefault(event.contestant, Count(0, 0, 0, self.clock()))
             count.ended, count.seconds = event.state, event.seconds
 

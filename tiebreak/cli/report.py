@@ -1,8 +1,9 @@
-"""`tiebreak report`, `export`, `open` and `view`: what is done with runs that are there."""
+"""`tiebreak report`, `export`, `open`, `view` and `vote`: what is done with runs that are there."""
 
 from __future__ import annotations
 
 import contextlib
+import getpass
 import html
 import os
 import sys
@@ -26,6 +27,7 @@ from tiebreak.report.tabular import summary_data
 from tiebreak.store.folder import find_run, last_run
 from tiebreak.store.looks import look_into
 from tiebreak.store.reader import StoreReader
+from tiebreak.store.store import bring_in_votes
 
 _SHOWN_FIRST = ("comparison_report.html", REPORT_JSON)
 _EXPORTS = {"junit": "junit.xml", "markdown": "summary.md", "parquet": "trials.parquet", "baseline": "baseline.json"}
@@ -113,8 +115,8 @@ def open_report(run: str | None) -> int:
     return 0
 
 
-def view_runs(run: str | None, *, port: int, browser: bool) -> int:
-    """Serve the pages of the runs, also while they go, until Ctrl-C."""
+def view_runs(run: str | None, *, port: int, browser: bool, voter: str | None = None) -> int:
+    """Serve the pages of the runs, also while they go, until Ctrl-C; with a voter, the page for votes on one of them."""
     from tiebreak.viewer.serve import serve
 
     console = Console()
@@ -128,8 +130,18 @@ def view_runs(run: str | None, *, port: int, browser: bool) -> int:
             if browser and _can_show():
                 webbrowser.open(stack.enter_context(_private_page(address)))
 
-        serve(results_root(), folder, port=port, ready=ready)
+        serve(results_root(), folder, port=port, ready=ready, voter=voter)
+    if folder is not None and voter is not None:
+        bring_in_votes(folder)
     return 0
+
+
+def voter_name(person: str | None) -> str:
+    """Who votes: as they say, else the name of their account."""
+    try:
+        return person or getpass.getuser()
+    except (OSError, KeyError):
+        return "me"  # An account without a name, as in some containers.
 
 
 @contextlib.contextmanager

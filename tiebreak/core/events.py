@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from tiebreak.core.preference import Preference
 from tiebreak.core.record import Record
 from tiebreak.core.trial import TrialResult
 
@@ -76,4 +77,10 @@ class ContestantFinished(Record, frozen=True, kw_only=True):
     done: int
 
 
-Event = ContestantStarted | ContestantWaiting | TrialStep | TrialFinished | ContestantFinished
+class PairJudged(Record, frozen=True):
+    """A judge was asked which of two answers is better."""
+
+    preference: Preference
+
+
+Event = ContestantStarted | ContestantWaiting | TrialStep | TrialFinished | ContestantFinished | PairJudged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from tiebreak.core.errors import FailureKind, ProviderError
 from tiebreak.core.events import Event
@@ -217,6 +217,15 @@ class Scorer(Protocol):
 
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
         """Say how right the output is, and why."""
+        ...
+
+
+@runtime_checkable
+class ComparesAnswers(Protocol):
+    """A scorer that says which of two answers is better."""
+
+    async def prefer(self, sample: Sample, first: str, second: str, context: AskContext) -> tuple[int, str]:
+        """0 for a tie, 1 or 2 for an answer; and why."""
         ...
 
 

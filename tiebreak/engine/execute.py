@@ -16,9 +16,18 @@ from typing import Any
 from tiebreak.core.clock import Clock, SystemClock
 from tiebreak.core.contestant import Contestant
 from tiebreak.core.errors import BenchmarkError, FailureKind, JudgeError, ProviderError
-from tiebreak.core.events import ContestantFinished, ContestantStarted, ContestantState, ContestantWaiting, Event, TrialFinished
+from tiebreak.core.events import (
+    ContestantFinished,
+    ContestantStarted,
+    ContestantState,
+    ContestantWaiting,
+    Event,
+    PairJudged,
+    TrialFinished,
+)
 from tiebreak.core.model import ModelRef
-from tiebreak.core.protocols import Attendant, Endpoint, Generates, Provider, Scorer
+from tiebreak.core.preference import AnswerPair
+from tiebreak.core.protocols import Attendant, ComparesAnswers, Endpoint, Generates, Provider, Scorer
 from tiebreak.core.redact import Redactor
 from tiebreak.core.run import RunSpec
 from tiebreak.core.trial import Outcome, Trial, TrialResult
@@ -26,7 +35,7 @@ from tiebreak.engine.attempt import Agents, Tools, attempt
 from tiebreak.engine.budget import Amount, Budget, Purse
 from tiebreak.engine.call import Caller
 from tiebreak.engine.deadlines import Deadlines
-from tiebreak.engine.judging import JudgeModel
+from tiebreak.engine.judging import JudgeModel, prefer_answer
 from tiebreak.engine.race import Race
 from tiebreak.engine.recording import Cache, Recorder, Replay
 from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
@@ -139,7 +148,30 @@ async def execute(
         attendant=attendant,
         race=race,
     )
-    work = asyncio.create_task(engine.run(assignments))
+    async for event in _told(mailbox, engine.run(assignments)):
+        yield event
+
+
+async def execute_pairs(
+    pairs: Iterator[AnswerPair], scorer: str, spec: RunSpec, *, stop: Stop | None = None, already_spent: Amount | None = None
+) -> AsyncIterator[Event]:
+    """Have the judges of a spec compare pairs of answers, within its limits and its budget, and tell each verdict."""
+    mailbox = Mailbox()
+    engine = _Engine(
+        spec=spec,
+        kinds=frozenset({"question"}),
+        mailbox=mailbox,
+        stop=stop or Stop(),
+        clock=SystemClock(),
+        already_spent=already_spent or Amount(),
+    )
+    async for event in _told(mailbox, engine.compare(pairs, scorer)):
+        yield event
+
+
+async def _told(mailbox: Mailbox, working: Coroutine[Any, Any, None]) -> AsyncIterator[Event]:
+    """What happens while work is done, until it is done; who stops listening ends it."""
+    work = asyncio.create_task(working)
     work.add_done_callback(lambda _: mailbox.close())
     try:
         async for event in mailbox.take():
@@ -259,19 +291,41 @@ class _Engine:
             self.task_setup = await self._prepare_tasks()
             # Who races is asked together.
             slots = asyncio.Semaphore(len(assignments) if self.race else self.spec.pace.max_workers)
-            ticker = asyncio.create_task(self.deadlines.watch())
             count = len(assignments)
-            jobs = [
-                asyncio.create_task(self._in_turn(slots, assignment, position, count))
-                for position, assignment in enumerate(assignments, start=1)
-            ]
-            enforcer = asyncio.create_task(self._enforce_stop(jobs))
-            try:
-                await asyncio.gather(*jobs)
-            finally:
-                for task in (*jobs, enforcer, ticker):
-                    task.cancel()
-                await asyncio.gather(*jobs, enforcer, ticker, return_exceptions=True)
+            await self._until_stopped(
+                [self._in_turn(slots, assignment, position, count) for position, assignment in enumerate(assignments, start=1)]
+            )
+
+    async def compare(self, pairs: Iterator[AnswerPair], scorer: str) -> None:
+        """Have the judges compare pairs, some at once, until all are compared, no judge is left or the work is stopped."""
+        made = make_scorer(scorer)
+        version = made.version
+        assert isinstance(made, ComparesAnswers), scorer
+        async with self._judging():
+            at_once = self.spec.pace.max_connections or _JUDGED_AT_ONCE
+            await self._until_stopped([self._compare_in_turn(pairs, f"{scorer}/{version}", made) for _ in range(at_once)])
+
+    async def _compare_in_turn(self, pairs: Iterator[AnswerPair], name: str, scorer: ComparesAnswers) -> None:
+        for pair in pairs:
+            judges = [judge for judge in self.judges if judge.label in pair.judges and judge.over is None]
+            if self.stop.draining or all(judge.over is not None for judge in self.judges):
+                return
+            for preference in await asyncio.gather(*(prefer_answer(name, scorer, judge, pair) for judge in judges)):
+                self.mailbox.put(PairJudged(preference))
+            if self.mailbox.full:
+                await self.mailbox.room()
+
+    async def _until_stopped(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
+        """Do all of it at once; what is in flight when a stop is asked for has a little time left."""
+        ticker = asyncio.create_task(self.deadlines.watch())
+        jobs = [asyncio.create_task(one) for one in work]
+        enforcer = asyncio.create_task(self._enforce_stop(jobs))
+        try:
+            await asyncio.gather(*jobs)
+        finally:
+            for task in (*jobs, enforcer, ticker):
+                task.cancel()
+            await asyncio.gather(*jobs, enforcer, ticker, return_exceptions=True)
 
     @contextlib.asynccontextmanager
     async def _judging(self) -> AsyncIterator[None]:

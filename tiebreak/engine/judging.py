@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -14,11 +14,15 @@ from tiebreak.core.errors import FailureKind, JudgeError, ProviderError, ScorerE
 from tiebreak.core.events import ContestantState
 from tiebreak.core.message import Message, Reply, Usage
 from tiebreak.core.model import ModelRef, Request
-from tiebreak.core.protocols import Scorer
+from tiebreak.core.preference import FIRST, SECOND, TIE, AnswerPair, Preference
+from tiebreak.core.protocols import ComparesAnswers, Scorer
+from tiebreak.core.text import answer_text
 from tiebreak.core.trial import Failure, Judgement, Output, Score, Trial
 from tiebreak.engine.budget import priced
 from tiebreak.engine.call import Caller, Meter
 from tiebreak.engine.stop import ContestantOver, Interrupted
+
+Verdict = TypeVar("Verdict")
 
 _HOPELESS = 20
 """So many answers that a judge fails on one after another mean that it is gone."""
@@ -51,11 +55,12 @@ class JudgeModel:
 
 
 class JudgeCalls:
-    """What one judge is asked about one answer."""
+    """What one judge is asked about one answer, or about two."""
 
-    def __init__(self, judge: JudgeModel, trial: Trial) -> None:
+    def __init__(self, judge: JudgeModel, *, repeat: int, nonce: str) -> None:
         self._judge = judge
-        self._trial = trial
+        self._repeat = repeat
+        self._nonce = nonce
         self.meter = Meter()
         self.usage: Usage | None = None
         self.replies: list[str] = []
@@ -76,6 +81,22 @@ class JudgeCalls:
         self.replies.append(f"<think>{reply.thinking}</think>\n{reply.text}" if reply.thinking else reply.text)
         return self._counted(reply)
 
+    async def outcome(self, verdict: Awaitable[Verdict]) -> tuple[Verdict | None, Failure | None]:
+        """A verdict that asks this judge; where there is none, why. The judge's failures are counted."""
+        found, failure, judge = None, None, self._judge
+        try:
+            found = await verdict
+        except ScorerError as error:
+            kind = error.kind if isinstance(error, JudgeError) else FailureKind.MALFORMED
+            message = judge.caller.redact(str(error))
+            failure = Failure(kind=kind, message=message, at=judge.caller.clock.now(), attempts=self.meter.attempts)
+        except Interrupted:
+            message = "the run was stopped before the answer was judged"
+            failure = Failure(kind=FailureKind.UNJUDGED, message=message, at=judge.caller.clock.now())
+        if self.meter.attempts:
+            judge.count(failure)
+        return found, failure
+
     async def _with_schema(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:
         """Many servers of a dialect know no schemas, and refuse them: the words of the request then have to do."""
         try:
@@ -94,8 +115,8 @@ class JudgeCalls:
             messages=tuple(messages),
             settings=model.sent,
             schema=schema,
-            repeat=self._trial.repeat,
-            nonce=self._trial.id,
+            repeat=self._repeat,
+            nonce=self._nonce,
         )
         return await self._judge.caller.call_with_retries(request, self.meter)
 
@@ -134,20 +155,8 @@ async def judge_answer(
 
 async def _judgement(name: str, scorer: Scorer, judge: JudgeModel, output: Output, *, trial: Trial, context: Any) -> Judgement:
     """One judge's verdict; what it fails on is written down with what it cost."""
-    calls = JudgeCalls(judge, trial)
-    score: Score | None = None
-    failure: Failure | None = None
-    try:
-        score = await scorer.score(trial.sample, output, JudgedContext(context, calls))
-    except ScorerError as error:
-        kind = error.kind if isinstance(error, JudgeError) else FailureKind.MALFORMED
-        message = judge.caller.redact(str(error))
-        failure = Failure(kind=kind, message=message, at=judge.caller.clock.now(), attempts=calls.meter.attempts)
-    except Interrupted:
-        message = "the run was stopped before the answer was judged"
-        failure = Failure(kind=FailureKind.UNJUDGED, message=message, at=judge.caller.clock.now())
-    if calls.meter.attempts:
-        judge.count(failure)
+    calls = JudgeCalls(judge, repeat=trial.repeat, nonce=trial.id)
+    score, failure = await calls.outcome(scorer.score(trial.sample, output, JudgedContext(context, calls)))
     return Judgement(
         scorer=name,
         judge=judge.label,
@@ -158,6 +167,44 @@ async def _judgement(name: str, scorer: Scorer, judge: JudgeModel, output: Outpu
         seconds=calls.meter.model_s,
         failure=failure,
     )
+
+
+async def prefer_answer(name: str, scorer: ComparesAnswers, judge: JudgeModel, pair: AnswerPair) -> Preference:
+    """Which of two answers a judge prefers in this order. Where no judge is needed to say so, none is asked."""
+    plain = _plain_preference(pair)
+    about = Preference(
+        sample=pair.sample.id,
+        first=pair.first,
+        second=pair.second,
+        scorer=name,
+        judge=judge.label,
+        local=judge.model.local,
+    )
+    if plain is not None:
+        return replace(about, better=plain[0], because=plain[1])
+    calls = JudgeCalls(judge, repeat=pair.repeat, nonce=f"{pair.first} {pair.second}")
+    asked = scorer.prefer(pair.sample, pair.first_text, pair.second_text, JudgedContext(None, calls))
+    verdict, failure = await calls.outcome(asked)
+    return replace(
+        about,
+        better=None if verdict is None else verdict[0],
+        because="" if verdict is None else verdict[1],
+        reply_text="\n\n".join(calls.replies),
+        usage=calls.usage,
+        calls=calls.meter.attempts,
+        seconds=calls.meter.model_s,
+        failure=failure,
+    )
+
+
+def _plain_preference(pair: AnswerPair) -> tuple[int, str] | None:
+    """The verdict where it needs no judge: on the same answer twice, and on an empty one."""
+    first, second = answer_text(pair.first_text).strip(), answer_text(pair.second_text).strip()
+    if first == second:
+        return TIE, "both answers are the same"
+    if not first or not second:
+        return (FIRST if first else SECOND), "the other answer is empty"
+    return None
 
 
 def combined(judgements: Sequence[Judgement], *, majority: bool) -> Score | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tiebreak.core.contestant import DIRECT, PLAIN, AgentRef, Contestant
 from tiebreak.core.digest import positions_by
 from tiebreak.core.errors import UsageError
-from tiebreak.core.protocols import Dataset
+from tiebreak.core.protocols import ComparesAnswers, Dataset
 from tiebreak.core.run import Protocol, RunSpec, Shard, Source
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Trial, make_trial, trial_id
@@ -240,7 +240,13 @@ def _shots(protocol: Protocol, dataset: Dataset) -> list[int]:
 def _refuse_without_judge(protocol: Protocol, dataset: Dataset) -> None:
     """A scorer that asks a model is told which one before anything is paid for, and a judge has something to judge."""
     scorers = protocol.chosen_scorers or dataset.scorers
-    asking = [name for name in scorers if make_scorer(name).needs_judge]
+    made = {name: make_scorer(name) for name in scorers}
+    for name in (name for name, scorer in made.items() if isinstance(scorer, ComparesAnswers)):
+        raise UsageError(
+            f"the scorer {name!r} compares answers once they are there: run with another scorer, then "
+            f"`tiebreak score RUN --scorer {name} --judge MODEL`"
+        )
+    asking = [name for name, scorer in made.items() if scorer.needs_judge]
     if asking and not protocol.judges:
         raise UsageError(f"the scorer {asking[0]!r} asks a model: name one with --judge")
     if protocol.judges and not asking:

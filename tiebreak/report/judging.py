@@ -11,6 +11,7 @@ import msgspec
 
 from tiebreak.core.run import scorer_name
 from tiebreak.report.money import dollars
+from tiebreak.report.preferences import PreferenceSummary, preference_notes, summarise_preferences
 from tiebreak.report.tally import SampleNumbers, Tally
 from tiebreak.stats.intervals import Estimate
 from tiebreak.store.judgements import HUMAN
@@ -20,12 +21,18 @@ LEAST_VOTES = 10
 """So few votes correct nothing."""
 _LEAST_ANSWERS = 5
 _LEAST_USD = 0.001
-_ACCOUNTS = """
-    SELECT judge, count(*) FILTER (WHERE value IS NOT NULL AND superseded = 0), total(calls), total(input_tokens),
-        total(output_tokens), sum(cost_usd), count(*) FILTER (WHERE calls > 0 AND cost_usd IS NULL), total(seconds)
-    FROM judgements WHERE judge <> '' GROUP BY judge
+_CALLS = "calls, input_tokens, output_tokens, cost_usd, seconds, failure_kind, superseded"
+_SAID = f"""(
+    SELECT judge, value IS NOT NULL AS given, 0 AS local, 0 AS pairs, {_CALLS} FROM judgements WHERE judge <> ''
+    UNION ALL SELECT judge, better IS NOT NULL, local, 1, {_CALLS} FROM preferences WHERE judge <> ''
+)"""
+_ACCOUNTS = f"""
+    SELECT judge, count(*) FILTER (WHERE given AND superseded = 0), total(calls), total(input_tokens),
+        total(output_tokens), sum(cost_usd), count(*) FILTER (WHERE calls > 0 AND cost_usd IS NULL), total(seconds), max(local),
+        count(*) FILTER (WHERE pairs AND superseded = 0)
+    FROM {_SAID} GROUP BY judge
 """
-_FAILURES = "SELECT judge, failure_kind, count(*) FROM judgements WHERE judge <> '' AND failure_kind IS NOT NULL GROUP BY 1, 2"
+_FAILURES = f"SELECT judge, failure_kind, count(*) FROM {_SAID} WHERE failure_kind IS NOT NULL GROUP BY 1, 2"
 _VERDICTS = """
     SELECT j.scorer, j.judge, t.contestant, s.rowid, j.trial, t.score, j.value, j.grades FROM judgements j
     JOIN trials t ON t.id = j.trial AND NOT t.superseded JOIN samples s ON s.asked = t.asked
@@ -103,6 +110,8 @@ class Judging:
     """Only of contestants that people voted on often enough."""
     votes: int = 0
     people: tuple[str, ...] = ()
+    preferences: tuple[PreferenceSummary, ...] = ()
+    """Who is preferred where answers were compared two at a time: by judges, and by people."""
     criteria: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By contestant, the mean of each criterion of a rubric that has several."""
 
@@ -125,7 +134,8 @@ def summarise_judging(reader: StoreReader, tallies: Mapping[int, Tally], numbers
     scorers = reader.info.protocol.scorers
     ranking = scorer_name(scorers[0]) if scorers else ""
     said = _read(reader, ranking, numbers)
-    if not judges and not said:
+    preferences = summarise_preferences(reader)
+    if not judges and not said and not preferences:
         return None
     people = sorted({name for one in said for name in one.people})
     labels = {number: label for label, number in reader.numbers.items()}
@@ -136,6 +146,7 @@ def summarise_judging(reader: StoreReader, tallies: Mapping[int, Tally], numbers
         corrected=_corrected(said, labels, tallies, numbers),
         votes=sum(len(one.people) for one in said),
         people=tuple(people),
+        preferences=preferences,
         criteria=_criteria(said, labels),
     )
 
@@ -149,12 +160,12 @@ def _accounts(reader: StoreReader) -> tuple[JudgeSummary, ...]:
     rows = {row[0]: row[1:] for row in reader.rows(_ACCOUNTS)}
     found = []
     for label in [*current, *sorted(set(rows) - set(current))]:
-        verdicts, calls, sent, made, cost, unpriced, seconds = rows.get(label, (0, 0, 0, 0, None, 0, 0.0))
+        verdicts, calls, sent, made, cost, unpriced, seconds, local, pairs = rows.get(label, (0, 0, 0, 0, None, 0, 0.0, 0, 0))
         found.append(
             JudgeSummary(
                 label=label,
-                current=label in current,
-                local=label in current and current[label].local,
+                current=label in current or bool(pairs),
+                local=bool(local) or (label in current and current[label].local),
                 verdicts=verdicts,
                 failures=dict(sorted(failures[label].items())),
                 calls=int(calls),
@@ -313,7 +324,8 @@ def judging_notes(judging: Judging | None) -> list[str]:
     """What is to be said of judges and people, a sentence each."""
     if judging is None:
         return []
-    return [*map(_agreement_words, judging.agreements), *_criteria_words(judging), *_votes_words(judging)]
+    pairs = [note for one in judging.preferences for note in preference_notes(one)]
+    return [*map(_agreement_words, judging.agreements), *_criteria_words(judging), *_votes_words(judging), *pairs]
 
 
 def _agreement_words(one: AgreementSummary) -> str:

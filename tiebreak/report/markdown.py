@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from tiebreak.report.caveats import caveats
 from tiebreak.report.factors import Factor
 from tiebreak.report.judging import CORRECTED_HEADINGS, JUDGE_HEADINGS, Judging, corrected_rows, judge_rows
+from tiebreak.report.preferences import preference_tables
 from tiebreak.report.summary import Summary
 from tiebreak.report.table import cells, contestant_notes, factor_rows, headings, noun
 from tiebreak.report.verdict import verdict
@@ -51,7 +52,11 @@ def _judging_tables(judging: Judging | None) -> list[str]:
     if judging is None:
         return []
     tables = ((JUDGE_HEADINGS, judge_rows(judging)), (CORRECTED_HEADINGS, corrected_rows(judging)))
-    return [_table(names, rows, 1) for names, rows in tables if rows]
+    shown = [_table(names, rows, 1) for names, rows in tables if rows]
+    for compared in map(preference_tables, judging.preferences):
+        shown.append(f"{plain(compared['title'])}. {plain(compared['verdict'])}")
+        shown += [_table(table["headings"], table["rows"], 1) for table in compared["tables"]]
+    return shown
 
 
 def _factor_table(factor: Factor) -> str:

@@ -15,6 +15,7 @@ from tiebreak.report.charts import Dot, Point, Times, front_chart, latency_chart
 from tiebreak.report.factors import Factor
 from tiebreak.report.judging import CORRECTED_HEADINGS, JUDGE_HEADINGS, corrected_rows, judge_rows, judging_notes
 from tiebreak.report.money import dollars
+from tiebreak.report.preferences import preference_tables
 from tiebreak.report.ranking import FAILURES, Comparison
 from tiebreak.report.spread import Spreads, spreads
 from tiebreak.report.summary import CategorySummary, ContestantSummary, Summary
@@ -204,6 +205,7 @@ def _judging(summary: Summary) -> dict[str, Any] | None:
         "judges": judge_rows(judging),
         "corrected_headings": CORRECTED_HEADINGS,
         "corrected": corrected_rows(judging),
+        "preferences": [preference_tables(one) for one in judging.preferences],
         "notes": judging_notes(judging),
     }
 

@@ -64,6 +64,29 @@ class Judge:
         return await graded(sample, answer, rubric, context)
 
 
+class Pairwise:
+    """Two contestants' answers against each other, by another model: `pairwise`, `pairwise:QUESTION`. For `tiebreak score`."""
+
+    needs_judge = True
+    version = 1
+    needs: tuple[str, ...] = ()
+
+    def __init__(self, option: str = "") -> None:
+        self._question = option
+
+    async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
+        """An answer alone is not compared with anything."""
+        raise ScorerError("pairwise compares the answers of two contestants: use `tiebreak score RUN --scorer pairwise`")
+
+    async def prefer(self, sample: Sample, first: str, second: str, context: AskContext) -> tuple[int, str]:
+        """Which answer the judge prefers, in this order, and why."""
+        rubric = self._question or str(sample.metadata.get("rubric", ""))
+        answers = [answer_text(text).strip()[:_LONGEST] for text in (first, second)]
+        words = {"question": sample.prompt, "first": answers[0], "second": answers[1], "rubric": rubric}
+        found, _ = await _asked(context, _COMPARED, words, _PREFERENCE, _preference)
+        return found
+
+
 async def graded(sample: Sample, answer: str, rubric: Rubric, context: AskContext) -> Score:
     """The judge's verdict on an answer by a rubric."""
     reference = _REFERENCE if sample.target.strip() and rubric.reference else ""

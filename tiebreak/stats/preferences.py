@@ -12,19 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from tiebreak.stats.decision import leader_of, tiers_of
-from tiebreak.stats.distributions import student_quantile
+from tiebreak.stats.distributions import regularised_beta, student_quantile
 from tiebreak.stats.family import SURE, holm
 from tiebreak.stats.paired import compare_pairs
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
 
-_PENALTY = 0.01
-"""A weak pull of every effect towards 0 (a prior with standard deviation 10): someone who always wins has a finite strength."""
+_EFFECT_PENALTY, _STRENGTH_PENALTY = 0.01, 0.25
+"""A weak pull towards 0 (priors with standard deviations of 10 and 2): the strength of who always wins stays finite."""
 _MOST_STEPS = 100
 _PRECISION = 1e-10
 _LEAST_INFORMATION = 1e-6
 """Below this a difference cannot be told from the other effects."""
+_SINGULAR = 1e-10
 _EFFECTS = 2
 """Columns before those of the contestants: position and length."""
 
@@ -92,11 +93,13 @@ def fit_preferences(verdicts: Sequence[Verdict], contestants: int) -> Preference
 
     The log-odds that the first answer is preferred are position + length × longer + strength of the first − strength of the
     second. Intervals go by the variance between clusters. The test of a pair changes the signs of the clusters'
-    contributions to the score of its difference, where the two are taken as equal: it assumes no distribution.
+    contributions to the score of its difference, where the two are taken as equal.
     """
     data = _Data.of(verdicts, contestants)
     fitted = _fit(data.columns, data.points)
     covariance = _covariance(data, fitted)
+    # Both orders of a pair are asked, so that the model's variance of the position effect is far too large.
+    by_clusters = covariance[:1]
     compared = [row for row in range(contestants) if data.columns[:, _EFFECTS + row].any()]
     wide = student_quantile(0.975, max(1, data.clusters - 1))
     tested = [(a, b, _test(data, a, b)) for a, b in combinations(compared, 2)]
@@ -118,7 +121,7 @@ def fit_preferences(verdicts: Sequence[Verdict], contestants: int) -> Preference
         pairs=tuple(pairs),
         better=better,
         tiers=tiers_of(compared, fitted[_EFFECTS:].tolist(), better),
-        position=_share(fitted, covariance, data.unit(0), wide),
+        position=_share(fitted, by_clusters, data.unit(0), wide),
         length=_share(fitted, covariance, data.unit(1), wide) if data.columns[:, 1].any() else None,
         clusters=data.clusters,
     )
@@ -176,7 +179,7 @@ def _fit(columns: Floats, points: Floats) -> Floats:
     value = _likelihood(columns, points, effects)
     for _ in range(_MOST_STEPS):
         chances = _expit(columns @ effects)
-        slope = columns.T @ (points - chances) - _PENALTY * effects
+        slope = columns.T @ (points - chances) - _penalties(columns) * effects
         step = np.linalg.solve(_information(columns, chances), slope)
         if np.abs(step).max() < _PRECISION:
             break
@@ -188,23 +191,36 @@ def _fit(columns: Floats, points: Floats) -> Floats:
 
 def _likelihood(columns: Floats, points: Floats, effects: Floats) -> float:
     odds = columns @ effects
-    return float(points @ odds - np.logaddexp(0.0, odds).sum() - _PENALTY / 2 * (effects @ effects))
+    return float(points @ odds - np.logaddexp(0.0, odds).sum() - _penalties(columns) @ (effects * effects) / 2)
 
 
 def _information(columns: Floats, chances: Floats) -> Floats:
     weights = chances * (1 - chances)
-    found: Floats = (columns * weights[:, None]).T @ columns + _PENALTY * np.eye(columns.shape[1])
+    found: Floats = (columns * weights[:, None]).T @ columns + np.diag(_penalties(columns))
     return found
 
 
-def _covariance(data: _Data, effects: Floats) -> Floats:
-    """The variance of the effects by how much clusters differ (a sandwich), never 0 where nothing differs."""
+def _penalties(columns: Floats) -> Floats:
+    found = np.full(columns.shape[1], _STRENGTH_PENALTY)
+    found[:_EFFECTS] = _EFFECT_PENALTY
+    return found
+
+
+def _covariance(data: _Data, effects: Floats) -> tuple[Floats, Floats]:
+    """The variance of the effects by what they would be without each cluster (a jackknife), and by the model.
+
+    Where one contestant always wins, all clusters are alike and the first is too small; the second is then large.
+    """
     chances = _expit(data.columns @ effects)
-    inverse = np.linalg.inv(_information(data.columns, chances))
+    information = _information(data.columns, chances)
+    weighted = data.columns * (chances * (1 - chances))[:, None]
+    own = data.by_cluster(weighted[:, :, None] * data.columns[:, None, :])
     scores = data.by_cluster(data.columns * (data.points - chances)[:, None])
-    spread = scores.T @ scores * (data.clusters / max(1, data.clusters - 1)) + np.diag(2 * _rare_squares(scores))
-    found: Floats = inverse @ spread @ inverse
-    return found
+    moved = np.linalg.solve(information - own, scores[:, :, None])[:, :, 0]
+    inverse: Floats = np.linalg.inv(information).astype(np.float64)
+    silent = inverse @ np.diag(2 * _rare_squares(scores)) @ inverse
+    by_clusters: Floats = moved.T @ moved * ((data.clusters - 1) / data.clusters) + silent
+    return by_clusters, inverse
 
 
 def _rare_squares(scores: Floats) -> Floats:
@@ -221,9 +237,10 @@ def _rare_squares(scores: Floats) -> Floats:
     return found
 
 
-def _share(effects: Floats, covariance: Floats, contrast: Floats, wide: float) -> Share:
+def _share(effects: Floats, covariances: Sequence[Floats], contrast: Floats, wide: float) -> Share:
+    """An effect as a share, with its interval by the largest of the variances given."""
     odds = float(contrast @ effects)
-    half = wide * math.sqrt(max(0.0, float(contrast @ covariance @ contrast)))
+    half = wide * math.sqrt(max(0.0, *(float(contrast @ covariance @ contrast) for covariance in covariances)))
     share, low, high = _expit(np.array([odds, odds - half, odds + half])).tolist()
     return Share(share=share, low=low, high=high)
 
@@ -237,12 +254,20 @@ def _test(data: _Data, a: int, b: int) -> tuple[float, int]:
     chances = _expit(equal @ effects)
     weights = chances * (1 - chances)
     difference = (first - second) / 2
-    # What the other effects could explain as well is taken out of the difference.
-    explained = np.linalg.solve(_information(equal, chances), (equal * weights[:, None]).T @ difference)
-    own = difference - equal @ explained
+    # What the other effects could explain as well is taken out of the difference, without the pull of the penalty.
+    weighted = (equal * weights[:, None]).T
+    own = difference - equal @ (np.linalg.pinv(weighted @ equal, rcond=_SINGULAR, hermitian=True) @ (weighted @ difference))
     if float(own * weights @ own) < _LEAST_INFORMATION:
         return 1.0, 0
     scores = data.by_cluster(own * (data.points - chances))
-    total = float(scores.sum())
-    p = compare_pairs(np.stack([scores, np.zeros_like(scores)]), [(0, 1)])[0].p
-    return p, int(np.sign(total))
+    turned = compare_pairs(np.stack([scores, np.zeros_like(scores)]), [(0, 1)])[0].p
+    # Changing signs takes the other effects as known. With few clusters they are not: Student's test allows for that.
+    return max(turned, _student_p(scores, data.clusters - _EFFECTS)), int(np.sign(scores.sum()))
+
+
+def _student_p(scores: Floats, degrees: int) -> float:
+    total, spread = float(scores.sum()), float(scores @ scores)
+    if degrees < 1 or spread <= 0:
+        return 1.0
+    square = total * total / spread * degrees / (degrees + _EFFECTS)
+    return regularised_beta(degrees / 2, 0.5, degrees / (degrees + square))

@@ -29,7 +29,10 @@ _WAIT_FOR_JUDGE = f"""
     WHERE superseded = 0 AND {JUDGEABLE}
 """
 _USED = """
-    SELECT judge, total(input_tokens), total(output_tokens), sum(cost_usd) FROM judgements WHERE judge <> '' GROUP BY judge
+    SELECT judge, total(input_tokens), total(output_tokens), sum(cost_usd) FROM (
+        SELECT judge, input_tokens, output_tokens, cost_usd FROM judgements
+        UNION ALL SELECT judge, input_tokens, output_tokens, cost_usd FROM preferences
+    ) WHERE judge <> '' GROUP BY judge
 """
 
 

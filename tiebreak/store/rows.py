@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tiebreak.core.contestant import Contestant
+from tiebreak.core.preference import Preference
 from tiebreak.core.trial import Judgement, Score, TrialResult
 
 _ENCODER = msgspec.json.Encoder()
@@ -30,6 +31,11 @@ JUDGEMENT_COLUMNS = (
     *("at", "grades", "because", "failure", "reply_text"),
 )
 INSERT_JUDGEMENTS = f"INSERT INTO judgements ({', '.join(JUDGEMENT_COLUMNS)}) VALUES "
+PREFERENCE_COLUMNS = (
+    *("sample", "first", "second", "scorer", "judge", "better", "failure_kind", "calls", "input_tokens", "output_tokens"),
+    *("cost_usd", "seconds", "local", "at", "because", "failure", "reply_text"),
+)
+INSERT_PREFERENCES = f"INSERT INTO preferences ({', '.join(PREFERENCE_COLUMNS)}) VALUES "
 JUDGE_KEPT_ANSWER = (
     "UPDATE trials SET outcome = ?, score = ?, second = ?, answer = ?, because = ?, failure_kind = ?, failure = ?, unjudged = ?,"
     " scores = json_patch(coalesce(scores, '{}'), ?) WHERE id = ? AND NOT superseded"
@@ -118,6 +124,24 @@ def judgement_row(trial: str, judgement: Judgement, at: datetime, redact: Redact
         None if score is None else _safe(redact(score.because)),
         None if failure is None else _safe(redact(failure.message)),
         _safe(redact(judgement.reply_text)) or None,
+    )
+
+
+def preference_row(given: Preference, at: datetime, redact: Redact) -> tuple[Any, ...]:
+    """What a judge said of two answers as a row of `preferences`. Every text it wrote goes through the redaction."""
+    usage, failure = given.usage, given.failure
+    tokens = (None, None, None) if usage is None else (usage.input_tokens, usage.output_tokens, usage.cost_usd)
+    return (
+        *(given.sample, given.first, given.second, given.scorer, given.judge, given.better),
+        None if failure is None else failure.kind.value,
+        given.calls,
+        *tokens,
+        given.seconds,
+        given.local,
+        at.isoformat(timespec="milliseconds"),
+        _safe(redact(given.because)) or None,
+        None if failure is None else _safe(redact(failure.message)),
+        _safe(redact(given.reply_text)) or None,
     )
 
 

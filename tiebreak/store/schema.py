@@ -13,7 +13,7 @@ APPLICATION_ID = 0x71EB4EA6
 OLDEST = 10
 """Stores below this version were made before contestants were stored; they are refused."""
 
-_SOURCES = ("run", "contestants", "samples", "trials", "ends", "work", "looks", "timings", "judgements")
+_SOURCES = ("run", "contestants", "samples", "trials", "ends", "work", "looks", "timings", "judgements", "preferences")
 _FORGETTING = "".join(
     f"CREATE TRIGGER {table}_{act} AFTER {act} ON {table} BEGIN DELETE FROM figures; END;"
     for table in _SOURCES
@@ -66,6 +66,17 @@ MIGRATIONS: tuple[str, ...] = (
         grades TEXT, because TEXT, failure TEXT, reply_text TEXT
     );
     CREATE INDEX judgements_of_trial ON judgements (trial);
+    -- Which of two answers to a sample somebody prefers, in the order they were shown: models, and people as above.
+    -- better: 1 the first, 2 the second, 0 a tie, -1 neither is any good; none where a judge failed.
+    CREATE TABLE preferences (
+        number INTEGER PRIMARY KEY, sample TEXT NOT NULL, first TEXT NOT NULL, second TEXT NOT NULL, scorer TEXT NOT NULL,
+        judge TEXT NOT NULL, better INTEGER, failure_kind TEXT, calls INTEGER NOT NULL, input_tokens INTEGER,
+        output_tokens INTEGER, cost_usd REAL, seconds REAL NOT NULL, local INTEGER NOT NULL, at TEXT NOT NULL,
+        superseded INTEGER NOT NULL DEFAULT 0, because TEXT, failure TEXT, reply_text TEXT
+    );
+    CREATE INDEX preferences_of_pair ON preferences (first, second);
+    -- How much of the votes kept beside the store is in it.
+    CREATE TABLE joined_votes (bytes INTEGER NOT NULL);
     -- Answers that were asked for again one at a time, for their times alone.
     CREATE TABLE timings (
         contestant INTEGER NOT NULL, asked TEXT NOT NULL, model_s REAL NOT NULL, first_token_s REAL, cost_usd REAL

@@ -20,15 +20,17 @@ from tiebreak.core.contestant import Contestant
 from tiebreak.core.errors import ProtocolMismatch, StoreError
 from tiebreak.core.events import Event
 from tiebreak.core.message import Usage
+from tiebreak.core.preference import AnswerPair
 from tiebreak.core.redact import Redactor
 from tiebreak.core.run import Protocol, RunInfo
 from tiebreak.core.trial import Outcome, Output, Score, Trial
-from tiebreak.store import judgements
+from tiebreak.store import judgements, preferences
 from tiebreak.store.folder import DATABASE, at_rest, check_writable, has_database, is_network_file_system, owned
 from tiebreak.store.judgements import JUDGED_AS
 from tiebreak.store.rows import contestant_row, safe
 from tiebreak.store.schema import APPLICATION_ID, check_version, complete, migrate, put_off
 from tiebreak.store.stored_trials import stored_trials
+from tiebreak.store.votes import join_votes, joined_size, votes_size
 from tiebreak.store.writer import Writer
 
 _LOOK_UP = 500
@@ -99,10 +101,12 @@ class Store:
                     info = continued(before, info)
                     _record(connection, info, extended_from=before.planned if info.planned > before.planned else None)
                     complete(connection)
+                    join_votes(connection, folder)
                 else:
                     put_off(connection, without)
                 yield cls(folder, connection, info, resumed=resumed)
                 complete(connection)
+                join_votes(connection, folder)
                 _come_to_rest(connection)
 
     def unfinished(self, trials: Iterable[Trial], *, retry_failed: bool) -> Iterator[Trial]:
@@ -240,6 +244,19 @@ class Store:
         """Keep what a person says of answers, by trial, as the scorer `human:NAME`."""
         judgements.keep_votes(self._connection, person, votes)
 
+    def comparable_answers(self, labels: Iterable[str]) -> list[preferences.Answered]:
+        """Every answer of these contestants that can be compared with another, without its text; by sample and repeat."""
+        return preferences.comparable_answers(self._connection, {self._numbers[label]: label for label in labels})
+
+    def answer_pairs(self, pairs: Sequence[preferences.PairToCompare]) -> Iterator[AnswerPair]:
+        """These pairs with their question and their texts, some at a time."""
+        return preferences.answer_pairs(self._connection, pairs)
+
+    def compare_by(self, scorer: str, judges: Iterable[str]) -> set[tuple[str, str, str]]:
+        """Have only verdicts of this scorer and these judges count; says which there are, by first answer, second and judge."""
+        with self.all_or_nothing():
+            return preferences.compare_by(self._connection, scorer, set(judges))
+
     def _with_answers(self, trials: Sequence[Trial]) -> list[Trial]:
         """The same trials; those whose answer waits for a judge have it with them."""
         kept = judgements.kept_answers(self._connection, trials, self._scores)
@@ -268,6 +285,19 @@ class Store:
         places = ", ".join("?" * len(ids))
         query = f"SELECT id FROM trials WHERE NOT superseded AND id IN ({places}) AND {_finished(retry_failed)}"
         return {row[0] for row in self._connection.execute(query, ids)}
+
+
+def bring_in_votes(folder: Path) -> None:
+    """Join votes that were kept beside a run at rest. Where somebody holds the run, or it cannot be written, they wait."""
+    if not votes_size(folder):
+        return
+    with contextlib.suppress(OSError, StoreError, sqlite3.OperationalError):
+        with contextlib.closing(connect_to_read(folder, check=False)) as connection:
+            if votes_size(folder) <= joined_size(connection):
+                return
+        with owned(folder), contextlib.closing(connected(folder)) as connection:
+            join_votes(connection, folder)
+            _come_to_rest(connection)
 
 
 def _come_to_rest(connection: sqlite3.Connection) -> None:

@@ -12,10 +12,11 @@ from queue import SimpleQueue
 from typing import Any
 
 from tiebreak.core.errors import StoreError, StoreFull
-from tiebreak.core.events import ContestantFinished, Event, TrialFinished
+from tiebreak.core.events import ContestantFinished, Event, PairJudged, TrialFinished
 from tiebreak.store.rows import (
     INSERT_ENDS,
     INSERT_JUDGEMENTS,
+    INSERT_PREFERENCES,
     INSERT_SAMPLES,
     INSERT_TRIALS,
     INSERT_WORK,
@@ -24,6 +25,7 @@ from tiebreak.store.rows import (
     insert,
     judgement_row,
     kept_answer_row,
+    preference_row,
     sample_row,
     trial_row,
     work_row,
@@ -123,6 +125,11 @@ class Writer:
                 judgement_row(result.trial.id, judgement, result.finished_at, self._redact)
                 for result in finished
                 for judgement in result.judgements
+            ],
+            INSERT_PREFERENCES: [
+                preference_row(event.preference, datetime.now(UTC), self._redact)
+                for event in events
+                if isinstance(event, PairJudged)
             ],
             INSERT_ENDS: [self._end_row(event) for event in events if isinstance(event, ContestantFinished)],
         }

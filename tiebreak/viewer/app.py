@@ -22,21 +22,30 @@ from tiebreak.store.folder import DATABASE
 from tiebreak.viewer.guard import Guard
 from tiebreak.viewer.run_list import comparison, list_row
 from tiebreak.viewer.run_view import RunView
+from tiebreak.viewer.voting import MOST_NAME, BadVote, SentVote, VotingDesk, voting_key
 
 TEMPLATES = Path(__file__).parent / "templates"
 _LOOK_EVERY_S = 0.4
 _ALIVE_EVERY_S = 15.0
 _MOST_PER_PAGE = 100
-_ASSETS = {"page.css": "text/css", "page.js": "text/javascript", "live.js": "text/javascript"}
+_ASSETS = {
+    **dict.fromkeys(("page.css", "vote.css"), "text/css"),
+    **dict.fromkeys(("page.js", "live.js", "vote.js"), "text/javascript"),
+}
+_OWN_ASSETS = ("live.js", "vote.js", "vote.css")
+_LARGEST_VOTE_BYTES = 10_000
 
 
 class Viewer:
     """The runs of a results folder, and perhaps one from elsewhere, as pages."""
 
-    def __init__(self, root: Path, run: Path | None = None, *, stream_s: float = 600.0) -> None:
+    def __init__(self, root: Path, run: Path | None = None, *, stream_s: float = 600.0, person: str = "") -> None:
         self._root = root
         self._extra = run
         self._views: dict[Path, RunView] = {}
+        self._desks: dict[Path, VotingDesk] = {}
+        self._person = person
+        """Who votes, unless they say otherwise."""
         self._stream_s = stream_s
         """How long a stream of events lasts before the page has to ask again."""
         self.closing: Callable[[], bool] = lambda: False
@@ -84,7 +93,8 @@ class Viewer:
         run, name = self._asked(request), request.path_params["name"]
         shown = await asyncio.to_thread(lambda: run.page.get(run.stamp()))
         url = str(request.url_for("samples", name=name).path)
-        return _html("run.html", **shown, name=name, url=url, events=str(request.url_for("events", name=name).path))
+        votes = f"/vote/{voting_key(name)}"
+        return _html("run.html", **shown, name=name, url=url, votes=votes, events=str(request.url_for("events", name=name).path))
 
     async def overview(self, request: Request) -> Response:
         """The part of a run's page that changes while it goes."""
@@ -105,12 +115,54 @@ class Viewer:
         run = self._asked(request)
         return StreamingResponse(self._happening(run), media_type="text/event-stream")
 
+    # --- votes ---
+
+    async def vote(self, request: Request) -> Response:
+        """The page for votes on a run; nothing in it says which run, or whose answers they are."""
+        self._desk(request)
+        return _html("vote.html", key=request.path_params["key"], person=self._person, most_name=MOST_NAME)
+
+    async def next_offer(self, request: Request) -> Response:
+        """What to vote on next."""
+        desk, asked = self._desk(request), request.query_params
+        if asked.get("kind") not in ("pair", "answer"):
+            raise HTTPException(400, "Not something to vote on.")
+        try:
+            found = await asyncio.to_thread(desk.next_offer, asked.get("person", ""), asked["kind"])
+        except BadVote as error:
+            raise HTTPException(400, str(error)) from None
+        return Response(msgspec.json.encode(found), media_type="application/json")
+
+    async def keep_vote(self, request: Request) -> Response:
+        """Keep a vote: the one thing the viewer writes."""
+        desk, body = self._desk(request), b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _LARGEST_VOTE_BYTES:
+                raise HTTPException(413, "This is too long for a vote.")
+        try:
+            told = await asyncio.to_thread(desk.keep, msgspec.json.decode(body, type=SentVote))
+        except (msgspec.DecodeError, UnicodeError):
+            raise HTTPException(400, "This is not a vote.") from None
+        except BadVote as error:
+            raise HTTPException(400, str(error)) from None
+        except OSError as error:
+            raise HTTPException(503, f"The vote cannot be kept: {error.strerror}.") from None
+        return Response(msgspec.json.encode(told), media_type="application/json")
+
+    def _desk(self, request: Request) -> VotingDesk:
+        key = request.path_params["key"]
+        folder = next((folder for name, folder in self.runs().items() if voting_key(name) == key), None)
+        if folder is None:
+            raise HTTPException(404, "There is no such run.")
+        return self._desks.setdefault(folder, VotingDesk(folder))
+
     async def asset(self, request: Request) -> Response:
         """A script or a style of ours."""
         name = request.path_params["name"]
         if name not in _ASSETS:
             raise HTTPException(404, "There is no such file.")
-        text = (TEMPLATES / name).read_text(encoding="utf-8") if name == "live.js" else asset(name)
+        text = (TEMPLATES / name).read_text(encoding="utf-8") if name in _OWN_ASSETS else asset(name)
         return Response(text, media_type=_ASSETS[name])
 
     async def no_picture(self, request: Request) -> Response:
@@ -151,6 +203,9 @@ def make_app(viewer: Viewer, *, port: int, token: str) -> Guard:
             Route("/compare", viewer.compare),
             Route("/assets/{name}", viewer.asset),
             Route("/favicon.ico", viewer.no_picture),
+            Route("/vote/{key}", viewer.vote),
+            Route("/vote/{key}/next", viewer.next_offer),
+            Route("/vote/{key}/votes", viewer.keep_vote, methods=["POST"]),
             Route("/run/{name}", viewer.page, name="page"),
             Route("/run/{name}/overview", viewer.overview),
             Route("/run/{name}/samples", viewer.samples, name="samples"),

@@ -1,4 +1,4 @@
-"""Who may ask the viewer anything: this machine's user, from the viewer's own pages, and only to read.
+"""Who may ask the viewer anything: this machine's user, from the viewer's own pages; and only to read, except for votes.
 
 A page of any web site can make the user's browser send requests to 127.0.0.1, and a name that is made to point there
 (DNS rebinding) makes them look like the viewer's own. So every request, whatever its method, must name this server
@@ -8,6 +8,7 @@ exactly, must not come from elsewhere, and must carry a secret that only the pri
 from __future__ import annotations
 
 import hmac
+import re
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
@@ -28,6 +29,8 @@ HEADERS = (
 )
 _OWN_SITES = ("", "same-origin", "none")
 _MOST_FIELDS = 20
+_VOTES = re.compile(r"/vote/[0-9a-f]{16}/votes")
+"""The one address that is written to."""
 
 
 class Guard:
@@ -62,7 +65,14 @@ class Guard:
             return 403, "Only the viewer's own pages may ask."
         if any(site not in _OWN_SITES for site in _headers(scope, "sec-fetch-site")):
             return 403, "Only the viewer's own pages may ask."
-        return None if scope["method"] in ("GET", "HEAD") else (405, "The viewer only shows.")
+        if scope["method"] in ("GET", "HEAD"):
+            return None
+        if scope["method"] != "POST" or not _VOTES.fullmatch(scope["path"]):
+            return 405, "The viewer only shows."
+        # Whoever writes must say where from, and send what no form of another site can.
+        if len(origins) != 1 or _headers(scope, "content-type") != ["application/json"]:
+            return 403, "Only the viewer's own pages may vote."
+        return None
 
     def _knows(self, scope: Scope) -> bool:
         given = [value.removeprefix("Bearer ") for value in _headers(scope, "authorization")]

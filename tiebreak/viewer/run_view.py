@@ -28,6 +28,8 @@ from tiebreak.report.summary import Summary, summarise, summarise_contestants
 from tiebreak.store.folder import DATABASE, is_running
 from tiebreak.store.looks import look_into
 from tiebreak.store.reader import StoreReader
+from tiebreak.store.store import bring_in_votes
+from tiebreak.store.votes import VOTES
 from tiebreak.viewer.run_list import result_of
 
 CUT = 20_000
@@ -141,9 +143,9 @@ class RunView:
         self._hits: dict[str, tuple[Stamp, set[str]]] = {}
 
     def stamp(self) -> Stamp:
-        """Changes when the store does; costs two looks at the file system."""
+        """Changes when the store does; costs three looks at the file system."""
         found = []
-        for path in (self.folder / DATABASE, self.folder / f"{DATABASE}-wal"):
+        for path in (self.folder / DATABASE, self.folder / f"{DATABASE}-wal", self.folder / VOTES):
             try:
                 status = path.stat()
             except OSError:
@@ -183,6 +185,7 @@ class RunView:
         return StoreReader(self.folder, check=False)
 
     def _indexed(self) -> Index:
+        bring_in_votes(self.folder)
         # Written down before it is shown, and before the reader's view of the store is fixed.
         seen = look_into(self.folder)
         with self._reader() as reader:

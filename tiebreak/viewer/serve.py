@@ -11,16 +11,21 @@ from pathlib import Path
 
 from tiebreak.core.errors import UsageError
 from tiebreak.viewer.app import Viewer, make_app
+from tiebreak.viewer.voting import voting_key
 
 HOST = "127.0.0.1"
 
 
-def serve(root: Path, run: Path | None, *, port: int, ready: Callable[[str], None]) -> None:
-    """Serve the runs of a folder until Ctrl-C; `ready` gets the address, which holds the key."""
+def serve(root: Path, run: Path | None, *, port: int, ready: Callable[[str], None], voter: str | None = None) -> None:
+    """Serve the runs of a folder until Ctrl-C; `ready` gets the address, which holds the key.
+
+    With a voter it is the address of the page for votes on the run.
+    """
     import uvicorn
 
     token = secrets.token_urlsafe(32)
-    viewer = Viewer(root, run)
+    viewer = Viewer(root, run, person=voter or "")
+    start = "/" if run is None else f"/run/{run.name}" if voter is None else f"/vote/{voting_key(run.name)}"
     with contextlib.closing(_listening(port)) as listening:
         port = listening.getsockname()[1]
         config = uvicorn.Config(
@@ -34,7 +39,7 @@ def serve(root: Path, run: Path | None, *, port: int, ready: Callable[[str], Non
         )
         server = uvicorn.Server(config)
         viewer.closing = lambda: server.should_exit
-        ready(f"http://{HOST}:{port}{f'/run/{run.name}' if run else '/'}?token={token}")
+        ready(f"http://{HOST}:{port}{start}?token={token}")
         with contextlib.suppress(KeyboardInterrupt):
             server.run(sockets=[listening])
 
