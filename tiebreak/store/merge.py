@@ -22,6 +22,11 @@ _SHARD_FLAG = re.compile(r" --shard[ =]\S+")
 _SAME = "(SELECT c.contestant FROM main.contestants c JOIN part.contestants p USING (label) WHERE p.contestant = t.contestant)"
 """The number here of the contestant that a row of the part is about."""
 _TRIALS = ", ".join(f"t.{column}" if column != "contestant" else _SAME for column in TRIAL_COLUMNS)
+_JUDGED = (
+    "trial, scorer, judge, value, failure_kind, calls, input_tokens, output_tokens, cost_usd, seconds, at, superseded, grades,"
+    " because, failure, reply_text"
+)
+_PREFERRED = f"{', '.join(PREFERENCE_COLUMNS)}, superseded"
 _COPY = (
     "INSERT OR IGNORE INTO samples SELECT * FROM part.samples",
     f"INSERT INTO trials ({', '.join(TRIAL_COLUMNS)}, superseded) SELECT {_TRIALS}, t.superseded FROM part.trials t"
@@ -29,10 +34,10 @@ _COPY = (
     "INSERT INTO work SELECT * FROM part.work",
     f"INSERT INTO looks SELECT t.at, {_SAME}, t.answered, t.planned FROM part.looks t",
     f"INSERT INTO timings SELECT {_SAME}, t.asked, t.model_s, t.first_token_s, t.cost_usd FROM part.timings t",
+    f"INSERT INTO judgements ({_JUDGED}) SELECT {_JUDGED} FROM part.judgements ORDER BY number",
     f"INSERT INTO preferences ({_PREFERRED}) SELECT {_PREFERRED} FROM part.preferences ORDER BY number",
     f"INSERT INTO ends SELECT {_SAME}, t.state, t.message, t.seconds, t.at FROM part.ends t",
 )
-_NUMBERED = ("judgements", "preferences")
 _ONE_END = f"""
     CREATE TEMP TABLE one_end AS
     SELECT contestant, max(state), max(message), max(seconds), max(at) FROM (
@@ -139,18 +144,12 @@ def _together(infos: Sequence[RunInfo]) -> RunInfo:
     return replace(infos[0], created_at=begun, made_with=made_with, command=_SHARD_FLAG.sub("", infos[0].command))
 
 
-def _copied(connection: sqlite3.Connection, table: str) -> str:
-    """Rows that speak of trials by their id, numbered as they come."""
-    columns = ", ".join(row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "number")
-    return f"INSERT INTO {table} ({columns}) SELECT {columns} FROM part.{table} ORDER BY number"
-
-
 def _fill(connection: sqlite3.Connection, parts: Sequence[Path], *, sharded: bool, complete: bool) -> None:
     for part in parts:
         connection.execute("ATTACH ? AS part", (f"{(part / DATABASE).resolve().as_uri()}?mode=ro",))
         with connection:
             connection.execute("BEGIN")
-            for statement in (*_COPY, *(_copied(connection, table) for table in _NUMBERED)):
+            for statement in _COPY:
                 connection.execute(statement)
         connection.execute("DETACH part")
     if sharded:
