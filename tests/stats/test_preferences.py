@@ -64,6 +64,19 @@ def test_someone_who_always_wins_has_an_interval_and_leads():
     assert 0.7 < share.low < share.share < share.high < 1.0
 
 
+def test_one_sample_says_nothing_of_the_judge():
+    found = fitted(both_orders(0, 0, 1, 1.0), 2)
+    assert (found.position.low, found.position.high) == (0.0, 1.0)
+    assert not found.better
+
+
+def test_people_see_one_order_and_the_position_effect_allows_for_that():
+    said = [Said(0, 1, float(i % 2), 0.0, i) for i in range(30)]
+    found = fitted(said, 2)
+    assert found.position.low < 0.4
+    assert found.position.high > 0.6
+
+
 def test_few_samples_show_nothing():
     """Five wins of five are no proof: luck does as much once in sixteen times."""
     said = [one for i in range(5) for one in both_orders(i, 0, 1, 1.0)]

@@ -401,7 +401,9 @@ def _range(share: Preferred) -> str:
 def preference_notes(one: PreferenceSummary) -> list[str]:
     """How much was compared, and what position and length do to the verdicts."""
     orders = "in both orders" if one.by == "judges" else "once by each person at most"
-    notes = [f"{one.compared:,} of {one.possible:,} pairs of answers were compared, {orders}, on {one.samples:,} samples."]
+    notes = [
+        f"{one.compared:,} of {one.possible:,} pairs of answers were compared, {orders}, on {_counted(one.samples, 'sample')}."
+    ]
     if one.consistency is not None:
         shown = Preferred(share=one.consistency.mean, low=one.consistency.low, high=one.consistency.high)
         notes.append(f"Position: both orders give the same verdict on {_range(shown)} of the pairs; the others are ties.")
@@ -426,7 +428,11 @@ def _length_words(pair: PairSummary) -> str:
     return f"{more} wins against {fewer} by {score}, but at equal length no preference is shown."
 
 
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def _agreement_words(one: PairAgreement) -> str:
     subject = "People agree" if one.between == "people" else "Judges and people agree"
     alpha = "" if one.alpha is None else f" (Krippendorff's alpha {one.alpha:.2f} [{one.low:.2f}, {one.high:.2f}])"
-    return f"{subject} on {one.alike:.0%} of {one.pairs:,} pairs of answers{alpha}."
+    return f"{subject} on {one.alike:.0%} of {_counted(one.pairs, 'pair')} of answers{alpha}."

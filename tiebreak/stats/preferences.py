@@ -98,10 +98,11 @@ def fit_preferences(verdicts: Sequence[Verdict], contestants: int) -> Preference
     data = _Data.of(verdicts, contestants)
     fitted = _fit(data.columns, data.points)
     covariance = _covariance(data, fitted)
-    # Both orders of a pair are asked, so that the model's variance of the position effect is far too large.
-    by_clusters = covariance[:1]
+    # Where both orders of a pair are asked, the model's variance of the position effect is far too large.
+    for_position = covariance[:1] if data.in_both_orders else covariance
     compared = [row for row in range(contestants) if data.columns[:, _EFFECTS + row].any()]
-    wide = student_quantile(0.975, max(1, data.clusters - 1))
+    # One cluster alone says nothing of how much clusters differ.
+    wide = student_quantile(0.975, data.clusters - 1) if data.clusters > 1 else math.inf
     tested = [(a, b, _test(data, a, b)) for a, b in combinations(compared, 2)]
     corrected = holm([p for _, _, (p, _) in tested])
     pairs = [
@@ -121,7 +122,7 @@ def fit_preferences(verdicts: Sequence[Verdict], contestants: int) -> Preference
         pairs=tuple(pairs),
         better=better,
         tiers=tiers_of(compared, fitted[_EFFECTS:].tolist(), better),
-        position=_share(fitted, by_clusters, data.unit(0), wide),
+        position=_share(fitted, for_position, data.unit(0), wide),
         length=_share(fitted, covariance, data.unit(1), wide) if data.columns[:, 1].any() else None,
         clusters=data.clusters,
     )
@@ -147,6 +148,11 @@ class _Data:
         names, labels = np.unique([verdict.cluster for verdict in verdicts], return_inverse=True)
         points = np.array([verdict.points for verdict in verdicts], dtype=np.float64)
         return cls(columns=columns, points=points, labels=labels, clusters=len(names))
+
+    @property
+    def in_both_orders(self) -> bool:
+        """Whether in every cluster each was shown first as often as second."""
+        return not self.by_cluster(self.columns[:, _EFFECTS:]).any()
 
     def unit(self, column: int) -> Floats:
         found = np.zeros(self.columns.shape[1])
@@ -240,6 +246,8 @@ def _rare_squares(scores: Floats) -> Floats:
 def _share(effects: Floats, covariances: Sequence[Floats], contrast: Floats, wide: float) -> Share:
     """An effect as a share, with its interval by the largest of the variances given."""
     odds = float(contrast @ effects)
+    if wide == math.inf:
+        return Share(share=float(_expit(np.array(odds))), low=0.0, high=1.0)
     half = wide * math.sqrt(max(0.0, *(float(contrast @ covariance @ contrast) for covariance in covariances)))
     share, low, high = _expit(np.array([odds, odds - half, odds + half])).tolist()
     return Share(share=share, low=low, high=high)

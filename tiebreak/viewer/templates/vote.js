@@ -105,6 +105,7 @@
     kind = last.kind;
     last = null;
     mark();
+    count(offer.voted, offer.left);
     show(null, "");
     say("The vote is taken back. Vote again.");
   };
@@ -113,6 +114,7 @@
     const kept = await send(offer.ticket, verdict);
     last = offer;
     say("");
+    count(offer.voted + 1, offer.left - 1);
     show(kept.names, verdict);
   };
 
