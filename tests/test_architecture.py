@@ -25,7 +25,7 @@ def _table() -> dict[str, set[str]]:
 
 MAY_IMPORT = _table()
 SHARED_BY_LEAVES = {
-    "agents": {"installed", "direct"},
+    "agents": {"installed", "direct", "conversation"},
     "providers": {"http", "openai", "transport"},
     "scorers": {
         "answers",
@@ -41,7 +41,18 @@ SHARED_BY_LEAVES = {
         "wording",
         "words",
     },
-    "datasets": {"promptfoo", "profile", "indexed", "tasks", "records", "files", "hub", "task_folders", "task_markdown"},
+    "datasets": {
+        "content",
+        "promptfoo",
+        "profile",
+        "indexed",
+        "tasks",
+        "records",
+        "files",
+        "hub",
+        "task_folders",
+        "task_markdown",
+    },
 }
 """Within a room of plugins, what the others build on; openai is the dialect of every compatible server."""
 SOURCES = sorted(p for p in HOME.rglob("*.py") if not {"results", "tasks"} & set(p.relative_to(HOME).parts))

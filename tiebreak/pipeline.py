@@ -21,6 +21,7 @@ from tiebreak.core.protocols import Attendant, Watcher
 from tiebreak.core.run import Pace, Protocol, RunInfo, RunSpec, resumed
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Failure, TrialResult, make_trial
+from tiebreak.engine.abilities import without_schema
 from tiebreak.engine.budget import Amount, worst_usage
 from tiebreak.engine.estimate import Estimate, estimate
 from tiebreak.engine.execute import Assignment, execute
@@ -60,6 +61,7 @@ __all__ = [
     "summary_if_done",
     "to_ask",
     "up_to_date",
+    "without_schema",
     "write_reports",
 ]
 

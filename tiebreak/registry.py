@@ -94,6 +94,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "rouge": "tiebreak.scorers.overlap:Rouge",
         "truthful": "tiebreak.scorers.overlap:Truthful",
         "json_schema": "tiebreak.scorers.schema:JsonSchema",
+        "tool_calls": "tiebreak.scorers.tool_calls:ToolCalls",
         "assert": "tiebreak.scorers.assertions:Assertions",
         "assert-judged": "tiebreak.scorers.assertions:JudgedAssertions",
         "ifeval": "tiebreak.scorers.ifeval:IfEval",
@@ -380,7 +381,7 @@ def _declared(found: type, protocol: type, methods: tuple[str, ...] = ()) -> Any
 def provider_class(name: str) -> type[Provider]:
     """The class that serves a provider's models."""
     found = plugin("providers", name)
-    return cast("type[Provider]", _declared(found, Provider, ("dialects", "likelihood", "required_settings")))
+    return cast("type[Provider]", _declared(found, Provider, ("dialects", "lacks", "likelihood", "required_settings")))
 
 
 def agent_ref(typed: str) -> AgentRef:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -36,6 +37,20 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Calls:
+    """An answer that calls tools: name and arguments of each."""
+
+    calls: tuple[tuple[str, dict[str, Any]], ...]
+
+
+def said_in(content: Any) -> str:
+    """The text of a message's content, in whichever dialect."""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text") or "" for part in content or () if isinstance(part, dict))
+
+
 def letter_of(prompt: str) -> str:
     """An answer that depends on the prompt alone."""
     return "ABCD"[hashlib.sha256(prompt.encode()).digest()[0] % 4]
@@ -46,7 +61,7 @@ class FakeServer:
 
     def __init__(
         self,
-        answer: Callable[[str], str] = letter_of,
+        answer: Callable[[str], str | Calls] = letter_of,
         *,
         latency_s: float = 0.0,
         answer_tokens: int = 3,
@@ -118,7 +133,7 @@ class FakeServer:
         await self._done.wait()
         await runner.cleanup()
 
-    async def _answered(self, asked: Asked, reply: Callable[[str], dict[str, Any]]) -> web.Response:
+    async def _answered(self, asked: Asked, reply: Callable[[Any], dict[str, Any]]) -> web.Response:
         if asked.prompt == PREFLIGHT_PROMPT:
             # Tried out before the run: no part of what the tests count, and fine unless a test says otherwise.
             fault = self.preflight_fault(asked)
@@ -137,19 +152,23 @@ class FakeServer:
             return web.Response(status=fault.status, text=fault.body, headers=fault.headers)
         return web.json_response(reply(self.answer(asked.prompt)))
 
-    def _limited(self, text: str, most_tokens: int | None) -> tuple[str, int, bool]:
+    def _limited(self, text: Any, most_tokens: int | None) -> tuple[Any, int, bool]:
         """The answer as far as the request's limit lets it come: it is said at the very end."""
-        if most_tokens is None or most_tokens >= self.answer_tokens or text == "ready":
+        if isinstance(text, Calls) or most_tokens is None or most_tokens >= self.answer_tokens or text == "ready":
             return text, self.answer_tokens, True
         return "Let me think.", most_tokens, False
 
     async def _chat(self, request: web.Request) -> web.Response:
         body = await request.json()
-        asked = Asked("chat", body["model"], body["messages"][-1]["content"], body, dict(request.headers))
+        asked = Asked("chat", body["model"], said_in(body["messages"][-1].get("content")), body, dict(request.headers))
 
-        def reply(text: str) -> dict[str, Any]:
+        def reply(text: Any) -> dict[str, Any]:
             said, made, whole = self._limited(text, body.get("max_tokens") or body.get("max_completion_tokens"))
-            message = {"role": "assistant", "content": said}
+            message: dict[str, Any] = {"role": "assistant", "content": said}
+            if isinstance(said, Calls):
+                listed = [{"name": name, "arguments": json.dumps(given)} for name, given in said.calls]
+                calls = [{"id": f"call_{i}", "type": "function", "function": one} for i, one in enumerate(listed)]
+                message |= {"content": None, "tool_calls": calls}
             usage = {"prompt_tokens": 11, "completion_tokens": made, "prompt_tokens_details": {"cached_tokens": 2}}
             choice = {"message": message, "finish_reason": "stop" if whole else "length"}
             return {"model": body["model"], "choices": [choice], "usage": usage}
@@ -158,22 +177,32 @@ class FakeServer:
 
     async def _responses(self, request: web.Request) -> web.Response:
         body = await request.json()
-        asked = Asked("responses", body["model"], body["input"][-1]["content"], body, dict(request.headers))
+        last = body["input"][-1]
+        prompt = said_in(last.get("content") or last.get("output"))
+        asked = Asked("responses", body["model"], prompt, body, dict(request.headers))
 
-        def reply(text: str) -> dict[str, Any]:
-            item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+        def reply(text: Any) -> dict[str, Any]:
+            items = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}]
+            if isinstance(text, Calls):
+                items = [
+                    {"type": "function_call", "call_id": f"call_{i}", "name": name, "arguments": json.dumps(given)}
+                    for i, (name, given) in enumerate(text.calls)
+                ]
             usage = {"input_tokens": 11, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 2}}
-            return {"model": body["model"], "status": "completed", "output": [item], "usage": usage}
+            return {"model": body["model"], "status": "completed", "output": items, "usage": usage}
 
         return await self._answered(asked, reply)
 
     async def _messages(self, request: web.Request) -> web.Response:
         body = await request.json()
-        asked = Asked("messages", body["model"], body["messages"][-1]["content"], body, dict(request.headers))
+        asked = Asked("messages", body["model"], said_in(body["messages"][-1].get("content")), body, dict(request.headers))
 
-        def reply(text: str) -> dict[str, Any]:
+        def reply(text: Any) -> dict[str, Any]:
             said, made, whole = self._limited(text, body["max_tokens"])
             content, stop = [{"type": "text", "text": said}], "end_turn" if whole else "max_tokens"
+            if isinstance(said, Calls):
+                stop, used = "tool_use", enumerate(said.calls)
+                content = [{"type": "tool_use", "id": f"toolu_{i}", "name": name, "input": given} for i, (name, given) in used]
             return {
                 "model": body["model"],
                 "content": content,
@@ -186,10 +215,13 @@ class FakeServer:
     async def _gemini(self, request: web.Request) -> web.Response:
         body = await request.json()
         model = request.match_info["call"].partition(":")[0]
-        prompt = body["contents"][-1]["parts"][0]["text"]
+        prompt = said_in(body["contents"][-1]["parts"])
 
-        def reply(text: str) -> dict[str, Any]:
-            candidate = {"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}
+        def reply(text: Any) -> dict[str, Any]:
+            parts: list[dict[str, Any]] = [{"text": text}]
+            if isinstance(text, Calls):
+                parts = [{"functionCall": {"name": name, "args": given}} for name, given in text.calls]
+            candidate = {"content": {"parts": parts}, "finishReason": "STOP"}
             return {"candidates": [candidate], "usageMetadata": {"promptTokenCount": 11, "candidatesTokenCount": 3}}
 
         return await self._answered(Asked("gemini", model, prompt, body, dict(request.headers)), reply)
@@ -198,10 +230,13 @@ class FakeServer:
         body = await request.json()
         if not body["messages"]:
             return web.json_response({"model": body["model"], "message": {"role": "assistant", "content": ""}, "done": True})
-        asked = Asked("ollama", body["model"], body["messages"][-1]["content"], body, dict(request.headers))
+        asked = Asked("ollama", body["model"], said_in(body["messages"][-1].get("content")), body, dict(request.headers))
 
-        def reply(text: str) -> dict[str, Any]:
-            message = {"role": "assistant", "content": text}
+        def reply(text: Any) -> dict[str, Any]:
+            message: dict[str, Any] = {"role": "assistant", "content": text}
+            if isinstance(text, Calls):
+                calls = [{"function": {"name": name, "arguments": given}} for name, given in text.calls]
+                message = {"role": "assistant", "content": "", "tool_calls": calls}
             counts = {"prompt_eval_count": 11, "eval_count": 3, "total_duration": 2_000_000, "load_duration": 1_000_000}
             return {"model": body["model"], "message": message, "done": True, "done_reason": "stop", **counts}
 

@@ -18,12 +18,17 @@ _OUTCOMES = {
 
 
 class Direct:
-    """Puts the sample's messages to the model once and takes the reply as the answer."""
+    """Puts the sample's messages to the model and takes the reply as the answer; goes on where the sample does."""
 
     works_on: ClassVar[frozenset[str]] = frozenset({"question"})
+    converses: ClassVar[bool] = True
 
     async def run(self, sample: Sample, context: AskContext) -> Output:
-        """Ask once."""
+        """Ask once, or as often as the sample's tools and turns want."""
+        if sample.exchange is not None and (sample.exchange.tools or sample.exchange.turns):
+            from tiebreak.agents.conversation import converse
+
+            return await converse(sample, sample.exchange, context)
         reply = await context.ask(sample.messages)
         text = until(reply.text, sample.stop) if sample.stop else reply.text
         return Output(text=text, thinking=reply.thinking, outcome=outcome_of(reply, text))

@@ -36,6 +36,7 @@ from tiebreak.pipeline import (
     run_plan,
     summary_if_done,
     up_to_date,
+    without_schema,
     write_reports,
 )
 from tiebreak.readiness import ASK_ABOVE_USD, expected_cost, expected_spending, try_models
@@ -189,6 +190,8 @@ def _note_findings(plan: Plan, flags: Flags, console: Console) -> None:
         shown = ", ".join(plan.dataset.ignored[:_SHOWN_COLUMNS])
         more = "" if len(plan.dataset.ignored) <= _SHOWN_COLUMNS else f" and {len(plan.dataset.ignored) - _SHOWN_COLUMNS} more"
         console.line(f"Columns that are not read: {shown}{more}. --field COLUMN=FIELD reads one.", style="yellow")
+    if unsent := without_schema(plan.spec.contestants, plan.dataset.needs):
+        console.line(f"Without structured output, and judged by the schema all the same: {', '.join(unsent)}.", style="yellow")
     if protocol.form:
         console.line(f"Protocol: {protocol.form}", style="dim")
     if protocol.public_since:

@@ -19,12 +19,29 @@ class TextPart(Record, frozen=True, tag="text"):
     text: str
 
 
-class ImagePart(Record, frozen=True, kw_only=True, tag="image"):
-    """An image in a message, as bytes or by address."""
+class MediaPart(Record, frozen=True, kw_only=True):
+    """What images and files in a message have in common: their bytes, or a file that holds them until they are sent."""
 
     media_type: str
     data_base64: str = ""
+    path: str = ""
+    """The file with the bytes, where they are not here; never sent."""
+    digest: str = ""
+    """Of the bytes, where they were looked at; never sent."""
+    name: str = ""
+    size_bytes: int = 0
+    width: int = 0
+    height: int = 0
+
+
+class ImagePart(MediaPart, frozen=True, kw_only=True, tag="image"):
+    """An image in a message, as bytes or by address."""
+
     url: str = ""
+
+
+class FilePart(MediaPart, frozen=True, kw_only=True, tag="file"):
+    """A document in a message."""
 
 
 class ThinkingPart(Record, frozen=True, kw_only=True, tag="thinking"):
@@ -61,7 +78,7 @@ class ToolCall(Record, frozen=True, kw_only=True):
         return value if isinstance(value, dict) else None
 
 
-Part = TextPart | ImagePart | ThinkingPart
+Part = TextPart | ImagePart | FilePart | ThinkingPart
 
 
 class Message(Record, frozen=True, kw_only=True):
@@ -74,6 +91,18 @@ class Message(Record, frozen=True, kw_only=True):
     """For role `tool`: the call this message answers."""
     failed: bool = False
     """For role `tool`: the tool could not do what was asked; the text says why."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its role and its text are all there is to it."""
+        if self.tool_calls or self.tool_call_id:
+            return False
+        return len(self.parts) == 1 and isinstance(self.parts[0], TextPart)
+
+    @property
+    def media(self) -> tuple[MediaPart, ...]:
+        """Its images and files."""
+        return tuple(part for part in self.parts if isinstance(part, MediaPart))
 
     @property
     def text(self) -> str:

@@ -70,7 +70,7 @@ class Provider(Protocol):
     local: ClassVar[bool] = False
     reference: ClassVar[bool] = False
     unsupported: ClassVar[frozenset[str]] = frozenset()
-    """Settings and abilities its requests have no word for."""
+    """Settings and abilities its requests have no word for; abilities are image, file, tools and schema."""
     tells_likelihood: ClassVar[bool] = False
     """Whether it has `likelihood`: how likely a model finds a text."""
 
@@ -83,6 +83,11 @@ class Provider(Protocol):
     def required_settings(cls, name: str) -> Mapping[str, Any]:
         """Settings that every request for this model must have, and their values where the user sets none."""
         return {}
+
+    @classmethod
+    def lacks(cls, name: str) -> frozenset[str]:
+        """What this model cannot take although the provider's requests have a word for it: image, file, tools, schema."""
+        return frozenset()
 
     def __init__(self, endpoint: Endpoint) -> None: ...
 
@@ -173,6 +178,8 @@ class Agent(Protocol):
     uses_gateway: ClassVar[bool] = False
     speaks_acp: ClassVar[bool] = False
     """Whether it can ask for permission to act, by the Agent Client Protocol."""
+    converses: ClassVar[bool] = False
+    """Whether it takes up a question's own tools and its further turns."""
     program: str = ""
     """The program that must be installed; empty for none."""
     install: str = ""
@@ -289,6 +296,8 @@ class Dataset(Protocol):
     """It puts worked examples before its questions itself."""
     kinds: frozenset[str] = frozenset({"question"})
     """What its samples are: question, task, or both."""
+    needs: frozenset[str] = frozenset()
+    """What some of its samples need besides text; see `Sample.needs`."""
     ignored: Sequence[str] = ()
     """Columns that nothing was made of."""
     skipped: Sequence[tuple[str, str]] = ()

@@ -12,7 +12,7 @@ import msgspec
 from tiebreak.core.contestant import Contestant
 from tiebreak.core.digest import digest_of_texts
 from tiebreak.core.errors import FailureKind
-from tiebreak.core.message import Usage
+from tiebreak.core.message import Message, ToolCall, Usage
 from tiebreak.core.model import ModelRef
 from tiebreak.core.record import Record
 from tiebreak.core.sample import Sample
@@ -90,6 +90,13 @@ class Output(Record, frozen=True, kw_only=True):
     """Model calls sent, failed ones included."""
     cached: bool = False
     """Every reply was remembered from an earlier run: it counts neither in cost nor in speed."""
+    messages: tuple[Message, ...] = ()
+    """Everything said after the sample's own messages, where there is more to it than one answer in words."""
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """Every tool the model asked for, in order."""
+        return tuple(call for message in self.messages for call in message.tool_calls)
 
 
 class Score(Record, frozen=True, kw_only=True):

@@ -15,8 +15,9 @@ from tiebreak.core.assertions import filled, in_short, scorer_of
 from tiebreak.core.errors import DatasetError
 from tiebreak.core.message import Message, TextPart, user
 from tiebreak.core.run import Source
-from tiebreak.core.sample import Keywords, Sample
-from tiebreak.datasets import promptfoo
+from tiebreak.core.sample import Exchange, Keywords, Sample
+from tiebreak.datasets import content, promptfoo
+from tiebreak.datasets.content import MediaFolder
 from tiebreak.datasets.indexed import IndexedFile, Row, ToSample
 from tiebreak.datasets.records import PACKED, SUFFIXES, is_records
 
@@ -26,14 +27,17 @@ _TARGETS = (
     *("expected_answer", "correct_answer", "reference_answer", "expected_output", "gold"),
 )
 _SPLITS = ("test", "validation", "dev", "train")
-_OURS = ("id", "input", "target", "choices", "category", "group", "scorer", "system")
+_OURS = (
+    *("id", "input", "target", "choices", "category", "group", "scorer", "system"),
+    *("image", "images", "file", "tools", "tool_results", "expected_calls", "response_schema", "turns"),
+)
 _KEPT = frozenset(("schema", "rubric", "human"))
 """What scorers and reports may want to know of a row."""
 _CHECKED_OTHERWISE = frozenset(("evaluation_method", "expected_keywords", "assert", "__expected", "__expected1"))
 """Fields of rows that have no plain target; few have any, and one look tells."""
 _READ = frozenset(
     {
-        *(*_INPUTS, *_TARGETS, *_OURS, *_KEPT, *_CHECKED_OTHERWISE),
+        *(*_INPUTS, *_TARGETS, *_OURS, *_KEPT, *_CHECKED_OTHERWISE, *content.COLUMNS),
         *("rejected_keywords", "keywords_required", "options", "subject", "vars", "threshold", "__threshold"),
         *(f"__expected{i}" for i in range(1, 10)),
         *(*ascii_uppercase, *(f"choice{i}" for i in range(10)), *(f"choice_{i}" for i in range(10))),
@@ -41,8 +45,10 @@ _READ = frozenset(
 )
 """Columns that something is made of, by their names in our files."""
 _FOLDED = {name.casefold(): name for name in sorted(_READ) if len(name) > 1}
-_ROLES = ("system", "user", "assistant")
 _IN_CELLS = re.compile(r"__expected\d*")
+_NO_FOLDER = MediaFolder(None)
+_JUDGED_BY_CONTENT = frozenset((content.CALLS, content.SCHEMA))
+_CALLS_SCORER = "tool_calls"
 _RUBRIC = "judge:"
 """How the scorers begin that a model judges by, with no target."""
 
@@ -51,7 +57,9 @@ def load(name: str, *, known: Callable[[], Sequence[str]], source: Source | None
     """The dataset in a file or folder; `known` gives the registered names, for when there is neither."""
     path = Path(name).expanduser()
     source = source or Source()
-    reading, is_read = reader_of(source.fields, without_target=source.without_target), read_columns(source.fields)
+    folder = path if path.is_dir() else path.parent
+    reading = reader_of(source.fields, without_target=source.without_target, folder=folder)
+    is_read = read_columns(source.fields)
     if path.is_dir():
         return IndexedFile(files_in(path), reading, name=name, about="your folder", is_read=is_read, encoding=source.encoding)
     if path.is_file():
@@ -78,9 +86,12 @@ def files_in(folder: Path) -> list[Path]:
     return found
 
 
-def reader_of(fields: Mapping[str, str], *, without_target: bool = False) -> ToSample:
-    """What makes samples of rows whose columns have these names in our words; `without_target`: they need none."""
-    plain = partial(to_sample, without_target=True) if without_target else to_sample
+def reader_of(fields: Mapping[str, str], *, without_target: bool = False, folder: Path | None = None) -> ToSample:
+    """What makes samples of rows whose columns have these names in our words; `without_target`: they need none.
+
+    Images and files lie in `folder`.
+    """
+    plain = partial(to_sample, without_target=without_target, folder=MediaFolder(folder))
     for theirs, ours in fields.items():
         if ours not in _OURS:
             raise DatasetError(f"--field {theirs}={ours}: there is no field {ours!r}; there are {', '.join(_OURS)}")
@@ -127,11 +138,11 @@ def _in_our_words(row: Row) -> tuple[Row, frozenset[str]]:
     return {name: value for name, value in row.items() if name not in blank}, blank
 
 
-def to_sample(row: Row, number: int, *, without_target: bool = False) -> Sample:
+def to_sample(row: Row, number: int, *, without_target: bool = False, folder: MediaFolder = _NO_FOLDER) -> Sample:
     """A row in any of the usual forms: see docs/datasets.md."""
     row, blank = _in_our_words(row)
     try:
-        return _sample(_flattened(row), number, without_target=without_target)
+        return _sample(_flattened(row), number, without_target=without_target, folder=folder)
     except _Missing as missing:
         empty = next((name for name in missing.names if name in blank), None)
         raise (ValueError(f"the column {empty!r} is empty in this row") if empty else missing) from None
@@ -146,19 +157,22 @@ class _Missing(ValueError):
         self.names = names
 
 
-def _sample(row: Row, number: int, *, without_target: bool) -> Sample:
-    messages = _messages(row)
+def _sample(row: Row, number: int, *, without_target: bool, folder: MediaFolder) -> Sample:
+    messages, exchange = _asked(row, folder)
     choices = _choices(row)
     keywords, asserted = (None, {}) if _CHECKED_OTHERWISE.isdisjoint(row) else (_keywords(row), _asserted(row))
+    kept = {} if _KEPT.isdisjoint(row) else {name: row[name] for name in sorted(_KEPT) if name in row}
     targets: tuple[str, ...] = ()
     if asserted:
         scorer = str(row.get("scorer") or scorer_of(asserted["assert"]))
+    elif exchange is not None and not _JUDGED_BY_CONTENT.isdisjoint(row):
+        targets, scorer, about = _judged_by_content(row)
+        kept |= about
     else:
         has_target = any(name in row for name in _TARGETS)
         free = not has_target and keywords is None and not choices and (without_target or _brings_rubric(row))
         targets = () if free else _targets(row, choices) if keywords is None or has_target else keywords.accept
         scorer = _scorer(row, targets, choices, keywords)
-    kept = {} if _KEPT.isdisjoint(row) else {name: row[name] for name in sorted(_KEPT) if name in row}
     return Sample(
         id=str(row.get("id", number)),
         messages=messages,
@@ -169,7 +183,36 @@ def _sample(row: Row, number: int, *, without_target: bool) -> Sample:
         group=str(row.get("group", "")),
         scorers=(scorer,),
         metadata=kept | asserted if asserted else kept,
+        exchange=exchange,
     )
+
+
+def _asked(row: Row, folder: MediaFolder) -> tuple[tuple[Message, ...], Exchange | None]:
+    """What is said first, and what besides; most rows have words alone."""
+    if content.COLUMNS.isdisjoint(row):
+        messages = _messages(row, folder)
+        plain = len(messages) == 1 or all(message.is_plain for message in messages)
+        return messages, None if plain and messages[0].is_plain else content.exchange_of(row, messages, folder, ())
+    turns = content.turns_of(row, folder)
+    if turns and not any(name in row for name in _INPUTS):
+        messages, turns = (*_told(row), turns[0]), turns[1:]
+    else:
+        messages = _messages(row, folder)
+    messages = content.with_media(messages, row, folder)
+    return messages, content.exchange_of(row, messages, folder, turns)
+
+
+def _judged_by_content(row: Row) -> tuple[tuple[str, ...], str, dict[str, Any]]:
+    """Targets, scorer and metadata of a row that names the calls or the JSON that would be right."""
+    name = next((name for name in _TARGETS if name in row), "")
+    given = [] if not name else row[name] if isinstance(row[name], list) and content.SCHEMA not in row else [row[name]]
+    targets = tuple(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in given)
+    about = content.about_answer(row, targets)
+    calls = about.get(content.CALLS)
+    if calls is not None:
+        targets = targets or (content.calls_in_words(calls),)
+    named = row.get("scorer")
+    return targets, named if isinstance(named, str) else "json_schema" if calls is None else _CALLS_SCORER, about
 
 
 def _flattened(row: Row) -> Row:
@@ -186,28 +229,29 @@ def _flattened(row: Row) -> Row:
     return row
 
 
-def _messages(row: Row) -> tuple[Message, ...]:
+def _messages(row: Row, folder: MediaFolder) -> tuple[Message, ...]:
     name = next((n for n in _INPUTS if n in row), "")
     value = row.get(name)
-    asked = _turns(value, name) if isinstance(value, list) else (user(_text(row, _INPUTS)),)
+    asked = _conversation(value, name, folder) if isinstance(value, list) else (user(_text(row, _INPUTS)),)
+    return (*_told(row), *asked) if "system" in row else asked
+
+
+def _told(row: Row) -> tuple[Message, ...]:
+    """The row's own instructions to the model."""
     told = row.get("system")
     if told is None:
-        return asked
+        return ()
     if not isinstance(told, str) or not told.strip():
         raise ValueError(f"field 'system' must be a text that is not empty, not {told!r}")
-    return (Message(role="system", parts=(TextPart(told),)), *asked)
+    return (Message(role="system", parts=(TextPart(told),)),)
 
 
-def _turns(value: list[Any], name: str) -> tuple[Message, ...]:
+def _conversation(value: list[Any], name: str, folder: MediaFolder) -> tuple[Message, ...]:
     """A conversation as a list of {role, content}."""
-    turns = []
-    for turn in value:
-        if not isinstance(turn, dict) or turn.get("role") not in _ROLES or not isinstance(turn.get("content"), str):
-            raise ValueError(f"field {name!r} must list messages of role ({', '.join(_ROLES)}) and content, not {turn!r}")
-        turns.append(Message(role=turn["role"], parts=(TextPart(turn["content"]),)))
-    if not turns or not turns[-1].text.strip():
+    said = tuple(content.said_in(turn, folder, name) for turn in value)
+    if not said or not (said[-1].text.strip() or said[-1].media):
         raise ValueError(f"field {name!r} must be a text or messages that are not empty, not {value!r}")
-    return tuple(turns)
+    return said
 
 
 def _text(row: Row, names: tuple[str, ...]) -> str:
@@ -335,6 +379,8 @@ def _brings_rubric(row: Row) -> bool:
 
 def _scorer(row: Row, targets: tuple[str, ...], choices: tuple[str, ...], keywords: Keywords | None) -> str:
     named = row.get("scorer")
+    if isinstance(named, str) and named.partition(":")[0] == _CALLS_SCORER:
+        raise ValueError(f"the scorer {named!r} judges by 'expected_calls', which this row has not got; [] says: no call")
     if isinstance(named, str):
         return named
     if choices:

@@ -41,6 +41,7 @@ class SampleList:
         self.scorers = tuple(dict.fromkeys(scorer for sample in samples for scorer in sample.scorers))
         self.shuffle = array("Q", (order_key(sample.id) for sample in samples))
         self.categories = array("I", (numbers.setdefault(sample.category, len(numbers)) for sample in samples))
+        self.needs = frozenset(need for sample in samples for need in sample.needs)
         self.kinds = frozenset("question" if sample.task is None else "task" for sample in samples)
 
     def __len__(self) -> int:
@@ -56,7 +57,9 @@ def samples_of(given: Any, source: Source) -> SampleList:
         given = [_without_missing(row) for row in given.to_dict("records")]
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise DatasetError(f"a dataset is a name, a file, a list of samples or dictionaries, or a data frame, not {given!r:.80}")
-    read, is_read = reader_of(source.fields, without_target=source.without_target), read_columns(source.fields)
+    # Beside nothing but the program: its images and files are looked for where it runs.
+    read = reader_of(source.fields, without_target=source.without_target, folder=Path.cwd())
+    is_read = read_columns(source.fields)
     samples, columns = [], dict[str, None]()
     for number, row in enumerate(given, start=1):
         if isinstance(row, Sample):

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tiebreak.core.digest import order_key, positions_by
+from tiebreak.core.digest import digest_of_texts, order_key, positions_by
 from tiebreak.core.errors import DatasetError
 from tiebreak.core.sample import Sample
 from tiebreak.datasets.profile import Profile
@@ -22,6 +22,7 @@ ToSample = Callable[[Row, int], Sample]
 
 
 _KEPT_BYTES = 12_000_000
+_MEDIA = frozenset({"image", "file"})
 _MOST_LAYOUTS = 1_000
 _SAMPLE_BYTES = 1_000
 """About what a sample weighs besides its text."""
@@ -64,6 +65,7 @@ class IndexedFile:
         self._kept: list[Sample] = []
         """The first samples, as many as weigh little: a small dataset is read only once."""
         self._room = _KEPT_BYTES
+        self.needs: frozenset[str] = frozenset()
         self._ignored: dict[str, None] = {}
         self._is_read = is_read
         self._layouts: set[tuple[str, ...]] = set()
@@ -95,7 +97,7 @@ class IndexedFile:
         """Read the files once: check every record, remember where each begins."""
         numbers: dict[str, int] = {}
         scorers: dict[str, None] = {}
-        digest = hashlib.blake2b(digest_size=16)
+        digest, media = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
         for records in self._files:
             self._first.append(len(self._places))
             for place, row in checked_rows(records):
@@ -108,6 +110,9 @@ class IndexedFile:
                 self.shuffle.append(order_key(sample.id))
                 self.categories.append(numbers.setdefault(sample.category, len(numbers)))
                 scorers |= dict.fromkeys(sample.scorers)
+                if sample.exchange is not None:
+                    self.needs |= sample.needs
+                    media.update("".join(part.digest for part in sample.media).encode())
                 self._keep(sample)
             digest.update(records.digest.digest())
         if not self._places:
@@ -115,6 +120,9 @@ class IndexedFile:
         self._refuse_duplicates()
         self.scorers = tuple(scorers)
         self.digest = self._files[0].digest.hexdigest() if len(self._files) == 1 else digest.hexdigest()
+        if not self.needs.isdisjoint(_MEDIA):
+            # Images and files are in files of their own, which may change by themselves.
+            self.digest = digest_of_texts((self.digest, media.hexdigest()))
 
     def _note_ignored(self, row: Row) -> None:
         """Remember columns that nothing is made of; rows mostly have the same ones."""
@@ -125,7 +133,7 @@ class IndexedFile:
 
     def _keep(self, sample: Sample) -> None:
         if self._room > 0:
-            self._room -= _SAMPLE_BYTES + 2 * len(sample.prompt)
+            self._room -= _SAMPLE_BYTES + 2 * len(sample.prompt) + _media_bytes(sample)
             self._kept.append(sample)
             return
         if self.profile is None:
@@ -142,3 +150,8 @@ class IndexedFile:
                     f"{self._files[self._file_of(second)].path}: the id {self[second].id!r} is used twice, "
                     f"on {places}; every id must be its own"
                 )
+
+
+def _media_bytes(sample: Sample) -> int:
+    """What a sample holds of its images and files; those that lie in files weigh nothing."""
+    return 0 if sample.exchange is None else sum(len(part.data_base64) for part in sample.media)

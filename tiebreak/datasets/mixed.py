@@ -41,6 +41,7 @@ class Joined:
         self.about = "questions and coding tasks"
         self.kinds = frozenset({"question", "task"})
         self.skipped = tuple(entry for part in parts for entry in getattr(part, "skipped", ()))
+        self.needs = frozenset(need for part in parts for need in getattr(part, "needs", ()))
         self.scorers = tuple(dict.fromkeys(scorer for part in parts for scorer in part.scorers))
         self.digest = digest_of_texts(part.digest for part in parts)
         self.shuffle, self.categories, self._first = array("Q"), array("I"), array("Q")

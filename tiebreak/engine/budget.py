@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tiebreak.core.errors import UsageError
 from tiebreak.core.events import ContestantState
-from tiebreak.core.message import TextPart, Usage
+from tiebreak.core.message import FilePart, Part, TextPart, Usage
 from tiebreak.core.model import ModelRef, Request
 from tiebreak.engine.buckets import Tell
 from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
@@ -25,6 +25,8 @@ _MILLION = 1_000_000
 _NANO = 1_000_000_000
 """Money is counted in whole billionths of a dollar: sums of floats would drift past the cap."""
 _IMAGE_CHARACTERS = 6000
+_BYTES_PER_CHARACTER = 8
+"""Of a document, encoded: fonts, pictures and its structure are most of it."""
 _TOLD_S = 1.0
 _CURE = "--max-tokens limits what an answer may cost; resume the run with a larger budget to continue"
 
@@ -79,9 +81,17 @@ def characters(request: Request) -> int:
         return len(request.verbatim.body)
     found = 0
     for message in request.messages:
-        found += sum(len(part.text) if isinstance(part, TextPart) else _IMAGE_CHARACTERS for part in message.parts)
+        found += sum(len(part.text) if isinstance(part, TextPart) else _media_characters(part) for part in message.parts)
         found += sum(len(str(call.arguments)) for call in message.tool_calls)
+    found += 0 if request.schema is None else len(str(request.schema))
     return found + sum(len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
+
+
+def _media_characters(part: Part) -> int:
+    """An image costs what it costs whatever its size; a document by how much may be in it."""
+    return (
+        max(_IMAGE_CHARACTERS, len(part.data_base64) // _BYTES_PER_CHARACTER) if isinstance(part, FilePart) else _IMAGE_CHARACTERS
+    )
 
 
 def worst_usage(sent_characters: int, settings: Mapping[str, Any], attempts: int = 1) -> Usage:

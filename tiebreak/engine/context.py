@@ -9,11 +9,13 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tiebreak.core.errors import ScorerError
+from tiebreak.core.media import with_bytes
 from tiebreak.core.message import Likelihood, Message, Reply, Tool, Usage
 from tiebreak.core.model import Request
 from tiebreak.core.protocols import Listener
 from tiebreak.core.trial import Trial
 from tiebreak.core.work import Finished
+from tiebreak.engine.abilities import sent_schema
 from tiebreak.engine.budget import priced
 from tiebreak.engine.call import Caller, Meter
 from tiebreak.engine.prompting import labels
@@ -42,11 +44,13 @@ class TrialContext:
         trial = self._trial
         repeat = trial.repeat + vote * _VOTES_APART
         settings, required = settings_of(trial, repeat), trial.model.required
+        exchange = trial.sample.exchange
         request = Request(
             model=trial.model.name,
-            messages=tuple(messages),
+            messages=tuple(messages) if exchange is None else with_bytes(messages),
             settings={**required, **settings} if required else settings,
             tools=tuple(tools),
+            schema=None if exchange is None else sent_schema(exchange, trial.model),
             options=labels(trial.sample),
             stream=self._caller.stream,
             repeat=repeat,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from tiebreak.core.contestant import Contestant
+from tiebreak.core.message import FilePart, MediaPart
 from tiebreak.core.model import ModelRef, Price
 from tiebreak.core.sample import Sample
 from tiebreak.engine.plan import Plan
@@ -14,6 +15,10 @@ from tiebreak.engine.plan import Plan
 _LOOKED_AT = 50
 _LETTERS_PER_TOKEN = 4
 _FEW_WORDS = 5
+_PIXELS_PER_TOKEN = 750
+_SMALL_IMAGE_TOKENS, _LARGE_IMAGE_TOKENS = 85, 1600
+_DOCUMENT_TOKENS = 4000
+"""Some two pages, each as text and as an image."""
 _JUDGING_TOKENS = 400
 """The instructions a judge reads besides the question and the answer."""
 
@@ -111,12 +116,34 @@ def _reads(price: Price) -> Price:
 
 def _sent(samples: list[Sample]) -> float:
     """Mean tokens of a prompt."""
-    return sum(len(sample.prompt) for sample in samples) / len(samples) / _LETTERS_PER_TOKEN
+    letters = sum(len(sample.prompt) for sample in samples) / len(samples) / _LETTERS_PER_TOKEN
+    return letters + sum(_besides(sample) for sample in samples if sample.exchange is not None) / len(samples)
+
+
+def _besides(sample: Sample) -> float:
+    """Tokens of a sample's images, documents, tools and schema; what was said is sent again with every further turn."""
+    assert sample.exchange is not None
+    exchange = sample.exchange
+    media = sum(_DOCUMENT_TOKENS if isinstance(part, FilePart) else _image_tokens(part) for part in sample.media)
+    letters = sum(len(tool.description) + len(str(tool.parameters)) for tool in exchange.tools) + len(str(exchange.schema or ""))
+    steps = _calls_of(sample)
+    return (media + letters / _LETTERS_PER_TOKEN) * steps + (steps - 1) * len(sample.prompt) / _LETTERS_PER_TOKEN / 2
+
+
+def _calls_of(sample: Sample) -> int:
+    """How many model calls an exchange is likely to take."""
+    exchange = sample.exchange
+    return 1 if exchange is None else 1 + len(exchange.turns) + bool(exchange.tool_results)
+
+
+def _image_tokens(part: MediaPart) -> float:
+    """By its pixels, as most providers count, which scale large images down."""
+    return min(_LARGE_IMAGE_TOKENS, max(_SMALL_IMAGE_TOKENS, part.width * part.height / _PIXELS_PER_TOKEN))
 
 
 def _answer(sample: Sample, model: ModelRef) -> Range:
     """Tokens of an answer, with what a reasoning model adds to it."""
-    tokens = _length(sample)
+    tokens = _length(sample) * _calls_of(sample)
     if model.sent.get("reasoning_effort", "none") != "none":
         tokens += _THOUGHT
     return tokens.at_most(float(model.sent.get("max_tokens", tokens.high)))

@@ -14,6 +14,7 @@ _WORDS = {
     "test": "tests",
     "instructions": "instructions",
     "false": "false answers",
+    "expected_calls": "expected calls",
     "rubric": "a rubric of the sample's own",
 }
 _WEIGHS = "likelihood"
@@ -37,4 +38,6 @@ def refuse_unfit(name: str, scorer: Scorer, trial: Trial) -> None:
 def _has(sample: Sample, need: str) -> bool:
     if need == "targets":
         return any(target.strip() for target in sample.targets)
+    if need == "expected_calls":
+        return need in sample.metadata  # That no tool is to be called is an expectation too.
     return bool(getattr(sample, need, None) or sample.metadata.get(need))

@@ -19,6 +19,7 @@ from tiebreak.core.protocols import ComparesAnswers, Dataset
 from tiebreak.core.run import Protocol, RunSpec, Shard, Source
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Trial, make_trial, trial_id
+from tiebreak.engine.abilities import refuse_unable
 from tiebreak.engine.budget import refuse_unpriced
 from tiebreak.engine.fitness import refuse_unfit
 from tiebreak.engine.prompting import check_prompting, present
@@ -133,6 +134,7 @@ def make_plan(spec: RunSpec, *, dataset: Dataset | None = None) -> Plan:
     examples = tuple(dataset[position] for position in shots)
     spec, tasks = replace(spec, protocol=_completed(protocol, dataset)), _count_tasks(dataset, order)
     plan = Plan(spec=spec, dataset=dataset, order=order, shots=examples, tasks=tasks)
+    refuse_unable(plan.spec.contestants, plan.samples if dataset.needs else ())
     _refuse_unfit(plan)
     _refuse_idle_prompts(plan)
     return plan if spec.shard is None else _part(plan, spec.shard)
@@ -233,8 +235,13 @@ def _shots(protocol: Protocol, dataset: Dataset) -> list[int]:
     """The first questions of the fixed shuffle, unless the dataset has examples of its own; none of them is asked."""
     if not protocol.source.shots or dataset.has_shots:
         return []
-    questions = (position for position in positions_by(dataset.shuffle) if dataset[position].task is None)
+    questions = (position for position in positions_by(dataset.shuffle) if _is_example(dataset[position]))
     return list(islice(questions, protocol.source.shots))
+
+
+def _is_example(sample: Sample) -> bool:
+    """Whether a sample can be shown as a question with its answer."""
+    return sample.task is None and sample.needs.isdisjoint({"tools", "turns"})
 
 
 def _refuse_without_judge(protocol: Protocol, dataset: Dataset) -> None:

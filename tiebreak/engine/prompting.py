@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tiebreak.core.contestant import PLAIN, Prompting
 from tiebreak.core.digest import shuffled_range
 from tiebreak.core.errors import UsageError
-from tiebreak.core.message import Message, assistant, system, user
+from tiebreak.core.message import Message, TextPart, assistant, system, user
 from tiebreak.core.sample import Sample
 
 CHOICE_TEMPLATE = "{question}\n\n{choices}\n\nAnswer with the letter of the correct choice only."
@@ -56,12 +56,23 @@ def _worded(sample: Sample, seed: int, repeat: int, prompting: Prompting) -> Sam
         template = prompting.template or (FREE_COT if prompting.cot else "")
         if not template:
             return sample
-        return replace(sample, messages=(*sample.messages[:-1], user(_filled(template, sample, ()))))
+        return replace(sample, messages=(*sample.messages[:-1], _asking(template, sample, ())))
     # The order depends on nothing but seed, sample and repeat, so a position tells nothing.
     order = shuffled_range(len(sample.choices), sample.id, str(seed), str(repeat))
     choices = tuple([sample.choices[i] for i in order])
     template = prompting.template or (CHOICE_COT if prompting.cot else CHOICE_TEMPLATE)
-    return replace(sample, messages=(*sample.messages[:-1], user(_filled(template, sample, choices))), choices=choices)
+    return replace(sample, messages=(*sample.messages[:-1], _asking(template, sample, choices)), choices=choices)
+
+
+def _asking(template: str, sample: Sample, choices: tuple[str, ...]) -> Message:
+    """The question in the template's words; images and files stay where they stand in it."""
+    message = sample.messages[-1]
+    if not message.media:
+        return user(_filled(template, sample, choices))
+    before, _, after = template.partition("{question}")
+    around = [_filled(words, sample, choices) for words in (before, after)]
+    texts = [(TextPart(text),) if text else () for text in around]
+    return replace(message, parts=(*texts[0], *message.parts, *texts[1]))
 
 
 def _filled(template: str, sample: Sample, choices: tuple[str, ...]) -> str:
@@ -86,7 +97,7 @@ def _shown(shot: Sample, seed: int, prompting: Prompting) -> tuple[Message, Mess
     """A worked example: the question as it would be asked, and the right answer."""
     asked = _worded(shot, seed, 0, prompting)
     answer = ascii_uppercase[asked.choices.index(shot.target)] if asked.choices else shot.target
-    return user(asked.messages[-1].text), assistant(f"ANSWER: {answer}" if prompting.cot else answer)
+    return asked.messages[-1], assistant(f"ANSWER: {answer}" if prompting.cot else answer)
 
 
 def check_prompting(prompting: Prompting) -> None:

@@ -24,6 +24,9 @@ _LONGEST_ANSWERS = (
 )
 """Most tokens of an answer, as Anthropic's overview of its models lists them. The first that fits."""
 
+_TEXT_ONLY = re.compile(r"claude-(2|instant)")
+_WITHOUT_SCHEMA = re.compile(r"claude-(2|3|instant|(opus|sonnet)-4-(0|2025))")
+
 
 class Anthropic(HttpProvider):
     """Models behind Anthropic's messages API."""
@@ -40,6 +43,12 @@ class Anthropic(HttpProvider):
         """The format wants a limit on every answer: the model's own, so that it is stopped no sooner than others are."""
         known = (tokens for pattern, tokens in _LONGEST_ANSWERS if re.match(pattern, name))
         return {"max_tokens": next(known, messages.DEFAULT_MAX_TOKENS)}
+
+    @classmethod
+    def lacks(cls, name: str) -> frozenset[str]:
+        """What older models cannot take: structured output came after the first of the fourth generation."""
+        text_only = {"image", "file", "tools"} if _TEXT_ONLY.match(name) else set()
+        return frozenset(text_only | ({"schema"} if _WITHOUT_SCHEMA.match(name) else set()))
 
     def headers(self) -> dict[str, str]:
         """The key and the version of the format we speak."""

@@ -36,7 +36,7 @@ class LlamaCpp:
     name: ClassVar[str] = "llama_cpp"
     local: ClassVar[bool] = True
     tells_likelihood: ClassVar[bool] = True
-    unsupported: ClassVar[frozenset[str]] = Compatible.unsupported
+    unsupported: ClassVar[frozenset[str]] = Compatible.unsupported | {"image", "file"}
 
     @classmethod
     def dialects(cls, base_url: str) -> frozenset[str]:

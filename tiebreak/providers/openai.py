@@ -16,6 +16,11 @@ from tiebreak.wire import chat, responses
 
 _UNSTREAMED = re.compile(r"o1-pro\b")
 """Models that refuse to be asked for a stream; who listens gets their answer whole."""
+_TEXT_ONLY = re.compile(r"(ft:)?(gpt-3\.5|gpt-4($|-0|-32k|-1106)|o1-(mini|preview)|o3-mini|davinci|babbage)")
+"""Models that read nothing but text, as OpenAI's pages about its models list them."""
+_WITHOUT_SCHEMA = re.compile(
+    r"(ft:)?(gpt-3\.5|gpt-4($|-0|-32k|-1106|-turbo|-vision)|gpt-4o-2024-05-13|o1-(mini|preview)|davinci|babbage)"
+)
 _SEARCHES = "deep-research"
 """Models of this kind refuse to be asked without a source to search in."""
 
@@ -54,6 +59,12 @@ class OpenAI(HttpProvider):
         is_openai = cls is OpenAI and base_url in ("", cls.default_url)
         return cls.verbatim | {responses.FORMAT} if is_openai else cls.verbatim
 
+    @classmethod
+    def lacks(cls, name: str) -> frozenset[str]:
+        """What OpenAI's older models cannot take; of other servers' models nothing is known."""
+        text_only = {"image", "file"} if _TEXT_ONLY.match(name) else set()
+        return frozenset(text_only | ({"schema"} if _WITHOUT_SCHEMA.match(name) else set()))
+
     async def list_models(self) -> Sequence[str]:
         """Names of the models the server offers."""
         return await self.model_ids("/models")
@@ -85,3 +96,8 @@ class Compatible(OpenAI):
     url_variables: ClassVar[tuple[str, ...]] = ()
     unsupported: ClassVar[frozenset[str]] = chat.UNSUPPORTED - chat.EXTENSIONS
     default_url: ClassVar[str] = ""
+
+    @classmethod
+    def lacks(cls, name: str) -> frozenset[str]:
+        """Of other houses' models nothing is known."""
+        return frozenset()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, product
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from tiebreak.core.media import IMAGE_TYPES
+from tiebreak.core.message import Message
 from tiebreak.core.record import Record
 from tiebreak.core.work import Step, Work
 from tiebreak.report.summary import Summary
@@ -63,10 +67,13 @@ _ANSWERS = (
 )
 _QUESTIONS = _ANSWERS.format(work="NULL, NULL", joined="")
 _TASKS = _ANSWERS.format(work="w.work, w.transcript", joined="LEFT JOIN work w ON w.id = t.id AND w.finished_at = t.finished_at")
-_TEXTS = "SELECT t.sample, s.prompt, s.target FROM trials t CROSS JOIN samples s ON s.asked = t.asked WHERE t.rowid IN"
+_TEXTS = "SELECT t.sample, s.prompt, s.target, s.media FROM trials t CROSS JOIN samples s ON s.asked = t.asked WHERE t.rowid IN"
 _JUDGED = (
     "SELECT t.rowid, j.scorer, j.judge, j.value, j.failure, j.reply_text FROM judgements j JOIN trials t ON t.id = j.trial"
     " WHERE j.superseded = 0 AND t.rowid IN"
+)
+_SAID = (
+    "SELECT t.rowid, e.messages FROM exchanges e JOIN trials t ON t.id = e.id AND t.finished_at = e.finished_at WHERE t.rowid IN"
 )
 _LOOK_UP = 500
 _MOST_STEPS = 200
@@ -129,9 +136,22 @@ class Answer(Record, frozen=True, kw_only=True, omit_defaults=True):
     output_tokens: int | None = None
     work: Attempted | None = None
     judges: tuple[JudgeWords, ...] = ()
+    said: tuple[tuple[str, str], ...] = ()
+    """Role and text of every message, where there is more than one answer in words."""
 
 
-class SampleView(Record, frozen=True, kw_only=True):
+class MediaView(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """An image or document of a sample."""
+
+    digest: str
+    media_type: str
+    name: str = ""
+    size_bytes: int = 0
+    src: str = ""
+    """A data URL of a small image, for pages that stand alone."""
+
+
+class SampleView(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A sample with every contestant's answers, in the order tables list them."""
 
     sample: str
@@ -143,6 +163,7 @@ class SampleView(Record, frozen=True, kw_only=True):
     slowest_s: float
     filters: tuple[str, ...]
     answers: tuple[tuple[Answer, ...], ...]
+    media: tuple[MediaView, ...] = ()
 
 
 def sample_facts(reader: StoreReader, summary: Summary) -> Iterator[SampleFacts]:
@@ -264,19 +285,57 @@ def pick(facts: Iterable[SampleFacts], *, only: str = "", category: str = "") ->
     return [f for f in facts if (not only or only in f.filters) and (not category or f.category == category)]
 
 
-def view_samples(reader: StoreReader, summary: Summary, chosen: Sequence[SampleFacts], most: int) -> list[SampleView]:
-    """The chosen samples with their texts, none longer than `most` characters."""
+class Previews:
+    """Small images in a page that stands alone; together they never weigh more than a page can carry."""
+
+    def __init__(self, reader: StoreReader, *, each_bytes: int = 48_000, all_bytes: int = 600_000) -> None:
+        self._reader = reader
+        self._each = each_bytes
+        self._left = all_bytes
+
+    def source(self, media: MediaView) -> str:
+        """The image as a data URL; empty where it is too large, or none that a browser may be shown."""
+        if media.media_type not in IMAGE_TYPES or media.size_bytes > min(self._each, self._left):
+            return ""
+        query = "SELECT data FROM blobs WHERE digest = ? AND length(data) <= ?"
+        row = next(self._reader.rows(query, media.digest, min(self._each, self._left)), None)
+        if row is None:
+            return ""
+        self._left -= len(row[0])
+        return f"data:{media.media_type};base64,{base64.b64encode(row[0]).decode()}"
+
+
+def view_samples(
+    reader: StoreReader, summary: Summary, chosen: Sequence[SampleFacts], most: int, previews: Previews | None = None
+) -> list[SampleView]:
+    """The chosen samples with their texts, none longer than `most` characters; previews are for pages that stand alone."""
     places = {reader.numbers[c.label]: place for place, c in enumerate(summary.listed)}
     query = _TASKS if next(reader.rows("SELECT 1 FROM work LIMIT 1"), None) else _QUESTIONS
     # With repeats a sample was shown in several ways: the first of them is shown here.
     firsts = [min(map(int, f.trials.split(","))) for f in chosen]
-    texts = {sample: (prompt, target) for sample, prompt, target in _by_row(reader, _TEXTS, firsts)}
+    texts = {sample: rest for sample, *rest in _by_row(reader, _TEXTS, firsts)}
     answers: dict[str, list[list[Answer]]] = {f.sample: [[] for _ in places] for f in chosen}
     rows = [int(trial) for f in chosen for trial in f.trials.split(",")]
-    judged = _judged(reader, rows, most)
+    judged, said = _judged(reader, rows, most), _said(reader, rows, most)
     for row in _by_row(reader, query, rows):
-        answers[row[2]][places[row[1]]].append(_answer(row, most, judged.get(row[0], ())))
-    return [_view(f, *texts[f.sample], answers[f.sample], most) for f in chosen]
+        answers[row[2]][places[row[1]]].append(_answer(row, most, judged.get(row[0], ()), said.get(row[0], ())))
+    return [_view(f, texts[f.sample], answers[f.sample], most, previews) for f in chosen]
+
+
+def _said(reader: StoreReader, rows: Sequence[int], most: int) -> dict[int, tuple[tuple[str, str], ...]]:
+    """By trial, everything that was said in it, where that was more than one answer in words."""
+    if next(reader.rows("SELECT 1 FROM exchanges LIMIT 1"), None) is None:
+        return {}
+    decode = msgspec.json.Decoder(tuple[Message, ...]).decode
+    return {
+        row: tuple((message.role, cut(_message_text(message), most)) for message in decode(said)[:_MOST_STEPS])
+        for row, said in _by_row(reader, _SAID, rows)
+    }
+
+
+def _message_text(message: Message) -> str:
+    calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
+    return "\n".join(filter(None, [message.text, *calls]))
 
 
 def _judged(reader: StoreReader, rows: Sequence[int], most: int) -> dict[int, list[JudgeWords]]:
@@ -297,7 +356,13 @@ def _by_row(reader: StoreReader, query: str, rows: Sequence[int]) -> Iterable[tu
         yield from reader.rows(f"{query} ({', '.join('?' * len(some))})", *some)
 
 
-def _view(facts: SampleFacts, prompt: str, target: str, answers: Sequence[list[Answer]], most: int) -> SampleView:
+def _view(
+    facts: SampleFacts, texts: Sequence[str], answers: Sequence[list[Answer]], most: int, previews: Previews | None
+) -> SampleView:
+    prompt, target, listed = texts
+    media = msgspec.json.decode(listed, type=tuple[MediaView, ...] | None) or ()
+    if previews is not None:
+        media = tuple(replace(one, src=previews.source(one)) for one in media)
     return SampleView(
         sample=facts.sample,
         category=facts.category,
@@ -307,11 +372,14 @@ def _view(facts: SampleFacts, prompt: str, target: str, answers: Sequence[list[A
         spread=facts.spread,
         slowest_s=facts.slowest_s,
         filters=facts.filters,
+        media=media,
         answers=tuple([tuple(own if len(own) < 2 else sorted(own, key=lambda a: a.repeat)) for own in answers]),
     )
 
 
-def _answer(row: tuple[Any, ...], most: int, judged: Sequence[JudgeWords] = ()) -> Answer:
+def _answer(
+    row: tuple[Any, ...], most: int, judged: Sequence[JudgeWords] = (), exchanged: tuple[tuple[str, str], ...] = ()
+) -> Answer:
     _, _, _, repeat, outcome, score, second, answer, because, text, kind, failure, seconds, cost, tokens, work, transcript = row
     failed = outcome == "failed"
     said = text or ""
@@ -330,6 +398,7 @@ def _answer(row: tuple[Any, ...], most: int, judged: Sequence[JudgeWords] = ()) 
         output_tokens=tokens,
         work=_attempted(work, transcript, most) if work else None,
         judges=tuple(judged),
+        said=exchanged,
     )
 
 

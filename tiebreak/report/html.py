@@ -18,7 +18,7 @@ import msgspec
 from markupsafe import Markup
 
 from tiebreak.core.files import atomic_writer
-from tiebreak.report.browse import Census, SampleFacts, SampleView, most_telling, sample_facts, view_samples
+from tiebreak.report.browse import Census, Previews, SampleFacts, SampleView, most_telling, sample_facts, view_samples
 from tiebreak.report.overview import browser, overview
 from tiebreak.report.summary import Summary
 from tiebreak.store.reader import StoreReader
@@ -49,6 +49,7 @@ def report_page(reader: StoreReader, summary: Summary) -> str:
     census, per_sample = Census(), len(summary.contestants) * max(1, summary.info.protocol.repeats)
     chosen = most_telling(census.of(sample_facts(reader, summary)), max(1, _MOST_TRIALS // max(1, per_sample)))
     most = _cut(sum(f.trials.count(",") + 1 for f in chosen))
+    previews = Previews(reader)
     style, script = asset("page.css"), asset("page.js")
     return render(
         "report.html",
@@ -56,10 +57,10 @@ def report_page(reader: StoreReader, summary: Summary) -> str:
         **browser(summary, census),
         shown=len(chosen),
         cut=most,
-        data=_packed(view_samples(reader, summary, some, most) for some in _in_batches(chosen)),
+        data=_packed(view_samples(reader, summary, some, most, previews) for some in _in_batches(chosen)),
         style=Markup(style),  # noqa: S704 -- our own file
         script=Markup(script),  # noqa: S704 -- our own file
-        policy=f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; {_NO_WAY_OUT}",
+        policy=f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; {_NO_WAY_OUT}",
     )
 
 

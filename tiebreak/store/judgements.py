@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tiebreak.core.message import Usage
+from tiebreak.core.message import Message, Usage
 from tiebreak.core.trial import Judgement, KeptAnswer, Outcome, Output, Score, Trial
 
 HUMAN = "human:"
@@ -44,8 +44,9 @@ def kept_answers(
     query = (
         f"SELECT id, text, thinking, unjudged FROM trials WHERE NOT superseded AND unjudged IS NOT NULL AND id IN {_places(ids)}"
     )
+    said = exchanges(connection, ids)
     outputs = {
-        identity: Output(text=text or "", thinking=thinking or "", outcome=Outcome(outcome))
+        identity: Output(text=text or "", thinking=thinking or "", outcome=Outcome(outcome), messages=said.get(identity, ()))
         for identity, text, thinking, outcome in connection.execute(query, ids)
     }
     verdicts = _verdicts(connection, list(outputs))
@@ -53,6 +54,17 @@ def kept_answers(
         trial.id: KeptAnswer(output=outputs[trial.id], scores=scores_of(trial), judgements=tuple(verdicts.get(trial.id, ())))
         for trial in trials
         if trial.id in outputs
+    }
+
+
+def exchanges(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, tuple[Message, ...]]:
+    """By trial, everything that was said in it, where that is more than one answer in words."""
+    query = (
+        "SELECT e.id, e.messages FROM exchanges e JOIN trials t ON t.id = e.id AND t.finished_at = e.finished_at"
+        f" WHERE NOT t.superseded AND e.id IN {_places(ids)}"
+    )
+    return {
+        identity: msgspec.json.decode(said, type=tuple[Message, ...]) for identity, said in connection.execute(query, list(ids))
     }
 
 

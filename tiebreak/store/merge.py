@@ -31,7 +31,11 @@ _COPY = (
     "INSERT OR IGNORE INTO samples SELECT * FROM part.samples",
     f"INSERT INTO trials ({', '.join(TRIAL_COLUMNS)}, superseded) SELECT {_TRIALS}, t.superseded FROM part.trials t"
     " LEFT JOIN part.samples s USING (asked) ORDER BY t.contestant, t.repeat, s.place, t.number",
+    "INSERT OR IGNORE INTO blobs SELECT * FROM part.blobs",
+    "INSERT OR IGNORE INTO blobs SELECT * FROM part.blobs",
     "INSERT INTO work SELECT * FROM part.work",
+    "INSERT INTO exchanges SELECT * FROM part.exchanges",
+    "INSERT INTO exchanges SELECT * FROM part.exchanges",
     f"INSERT INTO looks SELECT t.at, {_SAME}, t.answered, t.planned FROM part.looks t",
     f"INSERT INTO timings SELECT {_SAME}, t.asked, t.model_s, t.first_token_s, t.cost_usd FROM part.timings t",
     f"INSERT INTO judgements ({_JUDGED}) SELECT {_JUDGED} FROM part.judgements ORDER BY number",

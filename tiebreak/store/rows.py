@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tiebreak.core.contestant import Contestant
+from tiebreak.core.message import MediaPart
 from tiebreak.core.preference import Preference
 from tiebreak.core.trial import Judgement, Score, TrialResult
 
@@ -25,6 +26,7 @@ TRIAL_COLUMNS = (
 INSERT_TRIALS = f"INSERT OR IGNORE INTO trials ({', '.join(TRIAL_COLUMNS)}) VALUES "
 INSERT_SAMPLES = "INSERT OR IGNORE INTO samples VALUES "
 INSERT_WORK = "INSERT OR REPLACE INTO work VALUES "
+INSERT_EXCHANGES = "INSERT OR REPLACE INTO exchanges VALUES "
 INSERT_ENDS = "INSERT INTO ends VALUES "
 JUDGEMENT_COLUMNS = (
     *("trial", "scorer", "judge", "value", "failure_kind", "calls", "input_tokens", "output_tokens", "cost_usd", "seconds"),
@@ -165,7 +167,20 @@ def sample_row(result: TrialResult) -> tuple[Any, ...]:
         _safe(sample.target),
         _encoded(sample.choices),
         _encoded(sample.metadata),
+        "null" if sample.exchange is None else _encoded([_media(part) for part in sample.media]),
     )
+
+
+def _media(part: MediaPart) -> dict[str, Any]:
+    """An image or document of a sample, by its digest."""
+    return {"digest": part.digest, "media_type": part.media_type, "name": part.name, "size_bytes": part.size_bytes}
+
+
+def exchange_row(result: TrialResult, redact: Redact) -> tuple[str, str, str]:
+    """What was said in an exchange as a row of `exchanges`. The whole of it goes through the redaction."""
+    assert result.output is not None
+    said = _safe(redact(_ENCODER.encode(result.output.messages).decode()))
+    return (result.trial.id, result.finished_at.isoformat(timespec="milliseconds"), said)
 
 
 def contestant_row(contestant: Contestant) -> tuple[str, ...]:

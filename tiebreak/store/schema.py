@@ -30,8 +30,11 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE TABLE samples (
         asked TEXT NOT NULL, sample TEXT NOT NULL, category TEXT NOT NULL, grouped TEXT NOT NULL,
-        place INTEGER NOT NULL, prompt TEXT NOT NULL, target TEXT NOT NULL, choices TEXT NOT NULL, metadata TEXT NOT NULL
+        place INTEGER NOT NULL, prompt TEXT NOT NULL, target TEXT NOT NULL, choices TEXT NOT NULL, metadata TEXT NOT NULL,
+        media TEXT NOT NULL
     );
+    -- Images and documents that were sent, each once; the column media of samples names them by digest.
+    CREATE TABLE blobs (digest TEXT PRIMARY KEY, media_type TEXT NOT NULL, data BLOB NOT NULL);
     CREATE UNIQUE INDEX one_row_per_sample ON samples (asked);
     -- Long texts come last: what stands behind them in a row is reached only by reading them.
     CREATE TABLE trials (
@@ -54,6 +57,8 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE work (
         id TEXT NOT NULL, finished_at TEXT NOT NULL, work TEXT NOT NULL, transcript TEXT NOT NULL, PRIMARY KEY (id, finished_at)
     );
+    -- Of a question with tools or further turns: everything that was said after its own messages.
+    CREATE TABLE exchanges (id TEXT NOT NULL, finished_at TEXT NOT NULL, messages TEXT NOT NULL, PRIMARY KEY (id, finished_at));
     -- Who saw a verdict before the plan was at its end: of each contestant, how many of its planned trials had ended.
     -- A row without a contestant says that the run was extended beyond the plan it names.
     CREATE TABLE looks (at TEXT NOT NULL, contestant INTEGER, answered INTEGER NOT NULL, planned INTEGER NOT NULL);

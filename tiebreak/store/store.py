@@ -199,10 +199,14 @@ class Store:
 
     def outputs(self, trials: Sequence[Trial]) -> dict[str, Output]:
         """What was answered in these trials, by trial; those that failed or were not asked are missing."""
-        places = ", ".join("?" * len(trials))
+        ids = [trial.id for trial in trials]
+        places = ", ".join("?" * len(ids))
         query = f"SELECT id, text, {JUDGED_AS} FROM trials WHERE NOT superseded AND {JUDGED_AS} <> 'failed' AND id IN ({places})"
-        found = self._connection.execute(query, [trial.id for trial in trials])
-        return {row[0]: Output(text=row[1] or "", outcome=Outcome(row[2])) for row in found}
+        said = judgements.exchanges(self._connection, ids)
+        return {
+            identity: Output(text=text or "", outcome=Outcome(outcome), messages=said.get(identity, ()))
+            for identity, text, outcome in self._connection.execute(query, ids)
+        }
 
     def trials(self, contestant: Contestant) -> Iterator[Trial]:
         """The trials of a contestant as the store knows them, for a run whose questions it alone has."""

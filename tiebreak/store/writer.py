@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Mapping
@@ -11,10 +12,13 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any
 
-from tiebreak.core.errors import StoreError, StoreFull
+from tiebreak.core.errors import DatasetError, StoreError, StoreFull
 from tiebreak.core.events import ContestantFinished, Event, PairJudged, TrialFinished
+from tiebreak.core.media import bytes_of
+from tiebreak.core.message import MediaPart
 from tiebreak.store.rows import (
     INSERT_ENDS,
+    INSERT_EXCHANGES,
     INSERT_JUDGEMENTS,
     INSERT_PREFERENCES,
     INSERT_SAMPLES,
@@ -22,6 +26,7 @@ from tiebreak.store.rows import (
     INSERT_WORK,
     JUDGE_KEPT_ANSWER,
     Redact,
+    exchange_row,
     insert,
     judgement_row,
     kept_answer_row,
@@ -49,6 +54,8 @@ class Batch:
     """By the statement that inserts them."""
     kept: list[tuple[Any, ...]]
     """Answers of earlier sessions that were judged now."""
+    media: list[MediaPart]
+    """Images and documents whose bytes are read by the thread, one at a time."""
 
 
 class Writer:
@@ -59,6 +66,8 @@ class Writer:
         self._numbers = numbers
         self._redact = redact
         self._resumed = resumed
+        self._blobs: set[str] = set()
+        """Digests of the images and documents that are stored."""
         self._inbox: SimpleQueue[Batch | None] = SimpleQueue()
         self._pending = 0
         self._room = asyncio.Event()
@@ -121,6 +130,9 @@ class Writer:
             INSERT_SAMPLES: [sample_row(result) for result in results],
             INSERT_TRIALS: [trial_row(result, number, self._redact) for result, number in numbered],
             INSERT_WORK: [work_row(result, self._redact) for result in results if result.work is not None],
+            INSERT_EXCHANGES: [
+                exchange_row(result, self._redact) for result in results if result.output and result.output.messages
+            ],
             INSERT_JUDGEMENTS: [
                 judgement_row(result.trial.id, judgement, result.finished_at, self._redact)
                 for result in finished
@@ -134,7 +146,8 @@ class Writer:
             INSERT_ENDS: [self._end_row(event) for event in events if isinstance(event, ContestantFinished)],
         }
         kept = [kept_answer_row(result, self._redact) for result in finished if result.trial.kept is not None]
-        return Batch(events, rows, kept)
+        media = [part for result in results if result.trial.sample.exchange is not None for part in result.trial.sample.media]
+        return Batch(events, rows, kept, media)
 
     def _count(self, change: int) -> None:
         """Keep count of what the disk has not taken yet; too much of it makes the pump wait."""
@@ -164,6 +177,19 @@ class Writer:
             for statement, rows in batch.rows.items():
                 insert(connection, statement, rows)
             connection.executemany(JUDGE_KEPT_ANSWER, batch.kept)
+            for part in batch.media:
+                self._keep_blob(part)
+
+    def _keep_blob(self, part: MediaPart) -> None:
+        """Keep the bytes of an image or document, once. A file that is gone by now costs its preview, not the result."""
+        if not part.digest or part.digest in self._blobs:
+            return
+        self._blobs.add(part.digest)
+        if self._connection.execute("SELECT 1 FROM blobs WHERE digest = ?", (part.digest,)).fetchone():
+            return
+        with contextlib.suppress(DatasetError):
+            row = (part.digest, part.media_type, bytes_of(part))
+            self._connection.execute("INSERT INTO blobs VALUES (?, ?, ?)", row)
 
     def _end_row(self, end: ContestantFinished) -> tuple[int, str, str, float, str]:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from tiebreak.core.errors import BenchmarkError
+from tiebreak.core.media import IMAGE_TYPES, media_part
 from tiebreak.report.browse import FILTERS, SORTS
 from tiebreak.report.html import asset, render
 from tiebreak.store.folder import DATABASE
@@ -109,6 +110,19 @@ class Viewer:
             raise HTTPException(400, "Not a question for samples.")
         found = await asyncio.to_thread(lambda: run.samples(**asked))
         return Response(msgspec.json.encode(found), media_type="application/json")
+
+    async def media(self, request: Request) -> Response:
+        """An image or document that was sent, by its digest; its type is what its bytes are."""
+        run, digest = self._asked(request), request.path_params["digest"]
+        data = await asyncio.to_thread(run.blob, digest)
+        if data is None:
+            raise HTTPException(404, "There is no such image.")
+        try:
+            kind = media_part(data, name=digest).media_type
+        except ValueError:
+            raise HTTPException(404, "There is no such image.") from None
+        headers = {} if kind in IMAGE_TYPES else {"content-disposition": "attachment"}
+        return Response(data, media_type=kind, headers=headers)
 
     async def events(self, request: Request) -> Response:
         """How far the run is, told whenever it changes."""
@@ -209,6 +223,7 @@ def make_app(viewer: Viewer, *, port: int, token: str) -> Guard:
             Route("/run/{name}", viewer.page, name="page"),
             Route("/run/{name}/overview", viewer.overview),
             Route("/run/{name}/samples", viewer.samples, name="samples"),
+            Route("/run/{name}/media/{digest}", viewer.media),
             Route("/run/{name}/events", viewer.events, name="events"),
         ],
         exception_handlers={BenchmarkError: _explain},

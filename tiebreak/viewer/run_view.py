@@ -174,6 +174,12 @@ class RunView:
             rows: Sequence[SampleView] = view_samples(reader, index.summary, chosen, CUT)
         return {"total": total, "rows": rows}
 
+    def blob(self, digest: str) -> bytes | None:
+        """The bytes of an image or document that was sent; None where there are none of this digest."""
+        with self._reader() as reader:
+            row = next(reader.rows("SELECT data FROM blobs WHERE digest = ?", digest), None)
+        return None if row is None else bytes(row[0])
+
     def _matching(self, q: str, stamp: Stamp) -> set[str]:
         """Samples that hold the words anywhere; remembered while their pages are turned."""
         known = self._hits.get(q)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tiebreak.core.errors import FailureKind, ProviderError
 from tiebreak.core.message import (
+    FilePart,
     Finish,
     ImagePart,
     Message,
@@ -170,9 +171,11 @@ def _message(message: Message) -> dict[str, Any]:
     return body | {"tool_call_id": message.tool_call_id} if message.role == "tool" else body
 
 
-def _part(part: TextPart | ImagePart) -> dict[str, Any]:
+def _part(part: TextPart | ImagePart | FilePart) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
+    if isinstance(part, FilePart):
+        return {"type": "file", "file": {"filename": part.name, "file_data": data_url(part)}}
     return {"type": "image_url", "image_url": {"url": data_url(part)}}
 
 

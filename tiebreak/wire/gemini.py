@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from tiebreak.core.message import (
+    FilePart,
     Finish,
     ImagePart,
     Message,
@@ -190,8 +191,8 @@ def _turn(turn: Sequence[Message], names: Mapping[str, str]) -> dict[str, Any]:
 def _part(part: Part) -> list[dict[str, Any]]:
     if isinstance(part, TextPart):
         return [{"text": part.text}]
-    if isinstance(part, ImagePart):
-        if part.url:
+    if isinstance(part, ImagePart | FilePart):
+        if isinstance(part, ImagePart) and part.url:
             return [{"fileData": {"fileUri": part.url} | ({"mimeType": part.media_type} if part.media_type else {})}]
         return [{"inlineData": {"mimeType": part.media_type, "data": part.data_base64}}]
     if part.format != FORMAT:

@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from tiebreak.core.message import (
+    FilePart,
     Finish,
     ImagePart,
+    MediaPart,
     Message,
     Part,
     Reply,
@@ -168,6 +170,8 @@ def _block(part: Part) -> list[dict[str, Any]]:
         return [{"type": "text", "text": part.text}] if part.text else []
     if isinstance(part, ImagePart):
         return [{"type": "image", "source": _source(part)}]
+    if isinstance(part, FilePart):
+        return [{"type": "document", "source": _source(part), **({"title": part.name} if part.name else {})}]
     if part.format != FORMAT or not part.seal:
         return []
     if part.redacted:
@@ -175,10 +179,10 @@ def _block(part: Part) -> list[dict[str, Any]]:
     return [{"type": "thinking", "thinking": part.text, "signature": part.seal}]
 
 
-def _source(image: ImagePart) -> dict[str, Any]:
-    if image.url:
-        return {"type": "url", "url": image.url}
-    return {"type": "base64", "media_type": image.media_type, "data": image.data_base64}
+def _source(part: MediaPart) -> dict[str, Any]:
+    if isinstance(part, ImagePart) and part.url:
+        return {"type": "url", "url": part.url}
+    return {"type": "base64", "media_type": part.media_type, "data": part.data_base64}
 
 
 def _tool_use(call: ToolCall) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import msgspec
 
 from tiebreak.core.errors import FailureKind, ProviderError
 from tiebreak.core.message import (
+    FilePart,
     Finish,
     ImagePart,
     Message,
@@ -229,9 +230,11 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
         yield from (_function_call(call) for call in message.tool_calls)
 
 
-def _part(part: TextPart | ImagePart) -> dict[str, Any]:
+def _part(part: TextPart | ImagePart | FilePart) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"type": "input_text", "text": part.text}
+    if isinstance(part, FilePart):
+        return {"type": "input_file", "filename": part.name, "file_data": data_url(part)}
     return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from tiebreak.core.message import (
     ImagePart,
+    MediaPart,
     Message,
     Part,
     Reply,
@@ -49,9 +50,10 @@ def as_list(stop: Any) -> list[str]:
     return [stop] if isinstance(stop, str) else list(stop)
 
 
-def data_url(image: ImagePart) -> str:
-    """The image as an address: its own, or one that holds its bytes."""
-    return image.url or f"data:{image.media_type};base64,{image.data_base64}"
+def data_url(part: MediaPart) -> str:
+    """An image or file as an address: an image's own, or one that holds its bytes."""
+    own = part.url if isinstance(part, ImagePart) else ""
+    return own or f"data:{part.media_type};base64,{part.data_base64}"
 
 
 def image_of(url: str) -> ImagePart:

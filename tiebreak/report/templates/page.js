@@ -123,6 +123,11 @@
     const verdict = make("p", "verdict", undefined, make("b", answer.mark, `${MARKS[answer.mark]} ${WORDS[answer.mark]}`), facts.length ? ` · ${facts.join(" · ")}` : "");
     const card = make("article", `answer ${answer.mark}${answer.work ? " wide" : ""}`, undefined, make("h5", "", several ? `${label} · ${(answer.repeat ?? 0) + 1}` : label), verdict);
     if (answer.text) card.append(make("pre", "", answer.text));
+    if (answer.said) {
+      const list = make("ol", "steps");
+      for (const [role, text] of answer.said) list.append(make("li", "", undefined, make("div", "who", role), make("pre", "", text)));
+      card.append(folded(`Conversation (${answer.said.length} messages)`, list));
+    }
     if (answer.length) card.append(make("p", "because", `Cut: the whole has ${answer.length.toLocaleString("en")} characters.`));
     if (answer.note) card.append(make("p", "because", answer.note));
     for (const judge of answer.judges ?? []) {
@@ -138,8 +143,25 @@
     return card;
   };
 
+  const size = (bytes) => (bytes < 1024 ? `${bytes} bytes` : `${(bytes / 1024).toLocaleString("en", { maximumFractionDigits: 1 })} kB`);
+  const showMedia = (media) => {
+    const box = make("figure", "media");
+    const served = section.dataset.url?.replace(/samples$/, `media/${media.digest}`);
+    const source = media.src ?? (media.media_type.startsWith("image/") ? served : undefined);
+    if (source) {
+      const image = make("img");
+      image.loading = "lazy";
+      image.alt = media.name ?? "";
+      image.src = source;
+      box.append(image);
+    }
+    box.append(make("figcaption", "", `${media.name ?? ""} · ${media.media_type} · ${size(media.size_bytes ?? 0)}`));
+    return box;
+  };
+
   const inside = (row) => {
     const body = make("div", "inside", undefined, make("h4", "", "Asked"), make("pre", "", row.prompt));
+    for (const media of row.media ?? []) body.append(showMedia(media));
     if (row.target) body.append(make("h4", "", "Right answer"), make("pre", "", row.target));
     const answers = make("div", "answers");
     row.answers.forEach((own, place) => own.forEach((answer) => answers.append(showAnswer(labels[place], answer, own.length > 1))));

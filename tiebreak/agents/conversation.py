@@ -1,0 +1,79 @@
+"""A question that goes on: further turns of the user, and tools whose results are scripted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tiebreak.agents.direct import outcome_of, until
+from tiebreak.core.message import Finish, Message, Reply, TextPart, ToolCall
+from tiebreak.core.protocols import AskContext
+from tiebreak.core.sample import Exchange, Sample, ToolResult
+from tiebreak.core.trial import Outcome, Output
+
+MOST_STEPS = 8
+"""Rounds of tool calls in one turn."""
+MOST_CALLS = 64
+"""Tool calls in all."""
+
+
+async def converse(sample: Sample, exchange: Exchange, context: AskContext) -> Output:
+    """Say every turn, answering the calls in between, and bring back the last reply with all that was said."""
+    said: list[Message] = []
+    tools = ScriptedTools(exchange.tool_results)
+    for number in range(len(exchange.turns) + 1):
+        said += exchange.turns[number - 1 : number] if number else ()
+        is_last = number == len(exchange.turns)
+        reply = await _answered_turn(sample, exchange, context, said=said, tools=tools, is_last=is_last)
+        if reply.finish not in (Finish.STOP, Finish.TOOL):
+            break
+    text = until(reply.text, sample.stop) if sample.stop else reply.text
+    outcome = outcome_of(reply, text)
+    called = any(message.tool_calls for message in said)
+    # Calling a tool is an answer, also where nothing is said in words.
+    outcome = Outcome.ANSWERED if outcome is Outcome.EMPTY and called else outcome
+    return Output(text=text, thinking=reply.thinking, outcome=outcome, messages=tuple(said))
+
+
+async def _answered_turn(
+    sample: Sample, exchange: Exchange, context: AskContext, *, said: list[Message], tools: ScriptedTools, is_last: bool
+) -> Reply:
+    """Ask until the model has nothing more to call, or the limits are reached; what is said is added to `said`."""
+    steps = 0
+    while True:
+        reply = await context.ask((*sample.messages, *said), tools=exchange.tools)
+        said.append(reply.as_message())
+        steps += 1
+        ends = steps > MOST_STEPS or sum(len(message.tool_calls) for message in said) > MOST_CALLS
+        if not reply.tool_calls or (is_last and (ends or not exchange.tool_results)):
+            return reply
+        # Every call wants an answer before the next turn, or the request would be refused.
+        said += [tools.answer(call) for call in reply.tool_calls]
+        if ends or not exchange.tool_results:
+            return reply
+
+
+class ScriptedTools:
+    """Tools that say what the sample scripted; several results for the same call come one after the other."""
+
+    def __init__(self, results: Sequence[ToolResult]) -> None:
+        self._results = results
+        self._used: set[int] = set()
+
+    def answer(self, call: ToolCall) -> Message:
+        """The result of a call; the last one that fits is given again."""
+        arguments = call.parsed()
+        fitting = [place for place, result in enumerate(self._results) if _fits(result, call.name, arguments)]
+        if not fitting:
+            return _told(call, f"no result is scripted for {call.name} with these arguments", failed=True)
+        place = next((place for place in fitting if place not in self._used), fitting[-1])
+        self._used.add(place)
+        return _told(call, self._results[place].text, failed=self._results[place].failed)
+
+
+def _fits(result: ToolResult, name: str, arguments: Mapping[str, Any] | None) -> bool:
+    return result.name == name and (result.arguments is None or result.arguments == arguments)
+
+
+def _told(call: ToolCall, text: str, *, failed: bool = False) -> Message:
+    return Message(role="tool", parts=(TextPart(text),), tool_call_id=call.id, failed=failed)
