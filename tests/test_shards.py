@@ -260,3 +260,23 @@ def test_every_table_of_a_store_is_merged():
     tables = re.findall(r"CREATE TABLE (\w+)", "".join(MIGRATIONS))
     made_anew = {"run", "contestants", "figures", "facts", "joined_votes"}
     assert [table for table in tables if f"INTO {table} " not in told and table not in made_anew] == []
+
+
+def test_same_model_under_two_names_is_not_merged_twice(place):
+    (place / "names.yaml").write_text("models:\n  mini: {provider: baseline, name: random}\n")
+    one = run("run", "--model", "baseline/random", "--dataset", "q.jsonl", "--limit", "12", "--output", "one", cwd=place)
+    two = run("run", "--model", "baseline/random", "--dataset", "q.jsonl", "--limit", "12", "--output", "two", cwd=place)
+    assert (one.returncode, two.returncode) == (0, 0)
+    with sqlite3.connect(place / "two" / "run.sqlite") as connection:
+        connection.execute("UPDATE contestants SET label = 'mini'")
+        connection.execute('UPDATE run SET info = replace(info, \'"label":"baseline/random"\', \'"label":"mini"\')')
+    done = merged(place, "twice", "one", "two")
+    assert done.returncode == 1
+    assert "one and two both asked" in done.stderr
+    assert not list((place / "twice").glob("run.sqlite*"))
+
+
+def test_merging_into_a_part_is_refused(place):
+    done = merged(place, "part1/inside", "part1", "part2")
+    assert done.returncode == 1
+    assert "part1/inside lies in part1" in done.stderr

@@ -57,6 +57,7 @@ __all__ = [
     "run_plan",
     "same_plan",
     "settle",
+    "shares_left",
     "spent_before",
     "summary_if_done",
     "to_ask",
@@ -184,6 +185,16 @@ def assignments(plan: Plan, store: Store) -> list[Assignment]:
         )
         for contestant in plan.spec.contestants
     ]
+
+
+def shares_left(plan: Plan) -> dict[str, float]:
+    """By contestant, the share of its trials that a run which goes on has still to ask; nothing for a new one."""
+    if not has_database(plan.spec.results_dir):
+        return {}
+    with StoreReader(plan.spec.results_dir) as reader:
+        done = reader.answered_counts(retry_failed=plan.spec.retry_failed)
+    planned = max(1, plan.trials_per_contestant)
+    return {label: max(0.0, 1 - count / planned) for label, count in done.items()}
 
 
 def to_ask(plan: Plan) -> list[Contestant]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiebreak.core.errors import FailureKind
 from tiebreak.core.trial import Failure
-from tiebreak.pipeline import Estimate, Plan, estimate, preflight, to_ask
+from tiebreak.pipeline import Estimate, Plan, estimate, preflight, shares_left, to_ask
 
 ASK_ABOVE_USD = 1.0
 """What a run may be expected to cost without anybody having consented to it."""
@@ -15,7 +15,10 @@ ASK_ABOVE_USD = 1.0
 
 def expected_spending(plan: Plan) -> Estimate | None:
     """What a run will cost; None where nothing is sent, or where it depends on how coding tasks go."""
-    return None if plan.spec.pace.replay_dir or plan.tasks else estimate(plan)
+    if plan.spec.pace.replay_dir or plan.tasks:
+        return None
+    whole, left = estimate(plan), shares_left(plan)
+    return replace(whole, dollars={label: dollars * left.get(label, 1.0) for label, dollars in whole.dollars.items()})
 
 
 def expected_cost(expected: Estimate) -> str:

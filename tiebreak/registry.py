@@ -190,6 +190,15 @@ SETTINGS = (
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
+_ONE = {
+    "providers": "provider",
+    "agents": "agent",
+    "scorers": "scorer",
+    "strategies": "strategy",
+    "datasets": "dataset",
+}
+
+
 # --- plugins ---------------------------------------------------------------------------------------
 
 
@@ -288,7 +297,7 @@ def plugin(kind: str, name: str) -> Any:
     if names_code(name):
         return _loaded(kind, name, lambda: _own_code(name))
     close = did_you_mean(name, names(kind)) or "."
-    raise UsageError(f"there is no {kind[:-1]} {name!r}{close} There are {', '.join(names(kind))}")
+    raise UsageError(f"there is no {_ONE[kind]} {name!r}{close} There are {', '.join(names(kind))}")
 
 
 def _loaded(kind: str, name: str, load: Callable[[], Any], origin: str = "") -> Any:
@@ -298,7 +307,7 @@ def _loaded(kind: str, name: str, load: Callable[[], Any], origin: str = "") -> 
         raise
     except (Exception, SystemExit) as error:  # Whatever the code of others does when it is imported.
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise UsageError(f"the {kind[:-1]} {name!r}{origin} cannot be loaded: {reason}") from error
+        raise UsageError(f"the {_ONE[kind]} {name!r}{origin} cannot be loaded: {reason}") from error
 
 
 # --- your own code, by its place -------------------------------------------------------------------

@@ -176,6 +176,8 @@ def keep_people_votes(folder: Path, path: Path) -> dict[str, int]:
     with StoreReader(folder) as reader:
         info = reader.info
         votes = list(_votes(reader, path))
+    if not votes:
+        raise UsageError(f"{path}: holds no votes; a vote is a row with sample, contestant and verdict")
     by_person: dict[str, list[tuple[str, float]]] = {}
     for person, trial, value in votes:
         by_person.setdefault(person, []).append((trial, value))

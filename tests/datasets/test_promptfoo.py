@@ -74,6 +74,10 @@ def test_conversation_written_as_json(tmp_path):
 TEST = "tests: [{vars: {a: x}, assert: [{type: contains, value: x}]}]\n"
 
 
+_LISTS = ", ".join(f"{name}: {list(range(10))}" for name in "abcdef")
+MANY = f"prompts: ['{{{{a}}}}']\ntests: [{{vars: {{{_LISTS}}}, assert: [{{type: is-json}}]}}]\n"
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -93,6 +97,12 @@ TEST = "tests: [{vars: {a: x}, assert: [{type: contains, value: x}]}]\n"
         ),
         ("prompts: [file://../secret.txt]\n" + TEST, "no such file in its folder"),
         ("prompts: ['{{a}}'\n", "not readable as YAML"),
+        (
+            "prompts: ['{{a}}']\ntests: [{vars: {a: 'file://v.txt'}, assert: [{type: is-json}]}]\n",
+            "names the file 'file://v.txt'",
+        ),
+        ("prompts: ['{{a}}']\ntests: [{vars: {a: x}, threshold: 3, assert: [{type: is-json}]}]\n", "from 0 to 1"),
+        (MANY, "its variables make 1,000,000 questions"),
         ("[1, 2]\n", "names 'prompts' and 'tests'"),
     ],
 )

@@ -282,9 +282,70 @@ def test_cheapest_that_is_good_enough_ends_the_race(world):
 def test_race_for_the_cheapest_needs_prices(tmp_path):
     (tmp_path / "q.jsonl").write_text('{"input": "?", "target": "x"}\n')
     (tmp_path / "says.py").write_text(SAYS)
-    line = ("run", "--model", "./says.py:Says/ten", "--dataset", "q.jsonl", "--until", "cheapest", "--margin", "5")
+    models = ("--model", "./says.py:Says/ten", "--model", "./says.py:Says/two")
+    line = ("run", *models, "--dataset", "q.jsonl", "--until", "cheapest", "--margin", "5")
     done = run(*line, cwd=tmp_path)
     assert done.returncode == 1
     assert "no price is known of ./says.py:Says/ten" in done.stderr
     alone = run("run", "--model", "./says.py:Says/ten", "--dataset", "q.jsonl", "--margin", "5", cwd=tmp_path)
     assert "--margin 5 goes with --until cheapest" in alone.stderr
+
+
+def test_one_that_is_done_early_stays_in_the_race(tmp_path):
+    """Else the slower one would be left alone, and asked no further, though nothing is decided."""
+    (tmp_path / "says.py").write_text(SAYS.replace("return Reply(text=request.model)", SLOWLY))
+    rows = [{"id": str(i), "input": f"{i}?", "target": "x"} for i in range(60)]
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    line = ("run", "--model", "./says.py:Says/slow", "--model", "./says.py:Says/quick", "--dataset", "q.jsonl", "--output", "out")
+    done = run(*line, "--until", "leader", "--max-connections", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(read_csv(tmp_path / "out" / "trials.csv")) == 120
+    assert "left in the race" not in done.stdout
+
+
+SLOWLY = """import asyncio
+        await asyncio.sleep(0.02 if request.model == "slow" else 0)
+        return Reply(text="x" if int(request.messages[-1].text[:-1]) % 2 else "y")"""
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--model", "./says.py:Says/ten", "--until", "leader"), "a race needs two contestants"),
+        (("--model", "./says.py:Says/ten", "--model", "baseline/random", "--until", "tiers"), "a race needs two contestants"),
+        (("--models", "./says.py:Says/a,./says.py:Says/b", "--until", "leader", "--shard", "1/2"), "cannot decide a race"),
+        (("--models", "./says.py:Says/a,./says.py:Says/b", "--until", "leader", "--choose-on", "half"), "both choose the best"),
+        (("--models", "./says.py:Says/a,./says.py:Says/b", "--until", "cheapest", "--margin", "nan"), "--margin nan"),
+        (("--models", "./says.py:Says/a,./says.py:Says/b", "--until", "./says.py:nothing"), "says.py has no 'nothing'"),
+    ],
+)
+def test_race_that_makes_no_sense_is_refused_before_anything_is_made(tmp_path, more, told):
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps({"id": str(i), "input": "?", "target": "x"}) + "\n" for i in range(9)))
+    (tmp_path / "says.py").write_text(SAYS)
+    done = run("run", *more, "--dataset", "q.jsonl", "--output", "out", cwd=tmp_path)
+    assert done.returncode == 1, done.stdout
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out" / "run.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("def observe(self, row): raise ValueError('boom')\n    def decided(self): return {}", "raised ValueError: boom"),
+        ("def observe(self, row): ...\n    def decided(self): return None", "decided() returned None"),
+        ("def observe(self, row): raise SystemExit(3)\n    def decided(self): return {}", "raised SystemExit: 3"),
+    ],
+)
+def test_fault_of_a_strategy_is_told_in_a_sentence(tmp_path, body, told):
+    (tmp_path / "mine.py").write_text(f"class Mine:\n    def __init__(self, contestants, planned): ...\n    {body}\n")
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps({"id": str(i), "input": "?", "target": "x"}) + "\n" for i in range(9)))
+    (tmp_path / "says.py").write_text(SAYS)
+    line = ("run", "--models", "./says.py:Says/a,./says.py:Says/b", "--dataset", "q.jsonl", "--output", "out")
+    done = run(*line, "--until", "./mine.py:Mine", cwd=tmp_path)
+    assert f"the strategy ./mine.py:Mine {told}".replace("Mine decided", "Mine: decided") in " ".join(
+        (done.stdout + done.stderr).split()
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+    again = run("run", "--resume", "out", "--until", "all", cwd=tmp_path)
+    assert again.returncode == 0, again.stdout + again.stderr

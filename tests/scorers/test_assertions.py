@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tiebreak.core.assertions import KINDS, SET, assertions_of, filled, in_short
+from tiebreak.core.assertions import KINDS, SET, assertions_of, filled, in_short, threshold_of
 from tiebreak.core.errors import ScorerError, UsageError
 from tiebreak.core.message import Reply, Usage, user
 from tiebreak.core.sample import Sample
@@ -82,6 +82,8 @@ def test_what_cannot_be_known_is_no_verdict(asserted, output, told):
         ([{"type": "contains", "value": "x", "weight": -1}], "must be a number that is not negative"),
         ([{"type": "is-json", "value": 3}], "takes a JSON schema"),
         ([{"type": "word-count", "value": {"most": 3}}], "needs a number of words"),
+        ([{"type": "word-count", "value": {"min": 5, "max": 1}}], "needs a number of words"),
+        ([{"type": "contains", "value": "file://a.txt"}], "names the file 'file://a.txt', which is not read"),
         ([{"type": "assert-set", "assert": [{"type": "moderation"}]}], "'moderation' is not understood"),
     ],
 )
@@ -194,3 +196,14 @@ def test_rubric_of_a_row_is_no_file(tmp_path):
     sample = Sample(id="1", messages=(user("?"),), metadata={"assert": [{"type": "llm-rubric", "value": str(secret)}]})
     asyncio.run(make_scorer("assert-judged").score(sample, Output(text="x"), grader))
     assert "the secret" not in grader.asked[0]
+
+
+def test_what_weighs_nothing_and_does_not_hold_is_named():
+    score = judged("a cat", {"type": "contains", "value": "cat"}, {"type": "contains", "value": "dog", "weight": 0})
+    assert (score.value, score.because) == (1, "all that count held; not counted: contains 'dog'")
+
+
+@pytest.mark.parametrize("value", [5, -1, "much", True, float("nan")])
+def test_threshold_is_a_share(value):
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        threshold_of(value)

@@ -226,3 +226,10 @@ def test_a_rubric_that_makes_no_sense_is_refused(tmp_path, text, says):
     (tmp_path / "r.yaml").write_text(text)
     with pytest.raises(UsageError, match=says):
         make_scorer(f"judge:{tmp_path / 'r.yaml'}")
+
+
+def test_rubric_file_that_is_not_there_is_refused():
+    """Else a slip of the pen would be put to the judge as its question."""
+    with pytest.raises(UsageError, match="there is no such file"):
+        make_scorer("judge:nofile.yaml")
+    make_scorer("judge:Does it say what is in notes.txt")

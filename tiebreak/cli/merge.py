@@ -26,6 +26,8 @@ def merge_runs(into: Path, names: Sequence[str]) -> int:
     places = [part.resolve() for part in parts]
     if twice := next((part for part in parts if places.count(part.resolve()) > 1), None):
         raise UsageError(f"{twice} is named twice")
+    if around := next((part for part in parts if into.resolve().is_relative_to(part.resolve())), None):
+        raise UsageError(f"{into} lies in {around}, which is one of the parts; name a folder outside them")
     merged = merge(empty_folder(into), parts)
     console.line(f"Merged {counted(len(parts), 'part')} into {into}: {counted(merged.info.samples, 'sample')} are planned.")
     summary = read_summary(into)

@@ -15,6 +15,7 @@ JUDGED = frozenset({"judge", "llm-rubric", "model-graded-closedqa", "factuality"
 CODE = "python"
 """The kind that calls a function of the user's, which a dataset may name and never bring."""
 _NEGATED = "not-"
+_FILE = "file://"
 _KNOWN_FIELDS = frozenset({"type", "value", "threshold", "weight", "metric", "assert"})
 _NAMED_GROUP = re.compile(r"\(\?<(?![=!])")
 _PLACE = re.compile(r"\{\{\s*([\w.]+)\s*\}\}")
@@ -47,6 +48,17 @@ def assertions_of(data: Any) -> tuple[Assertion, ...]:
     if not isinstance(data, Sequence) or isinstance(data, str) or not data:
         raise ValueError(f"'assert' must be a list of assertions, not {data!r}")
     return tuple(_assertion(one) for one in data)
+
+
+def threshold_of(value: Any) -> float:
+    """The share of a row's assertions that must hold."""
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        share = -1.0
+    if isinstance(value, bool) or not 0 <= share <= 1:
+        raise ValueError(f"'threshold' must be a number from 0 to 1, not {value!r}")
+    return share
 
 
 def every(assertions: Sequence[Assertion]) -> Iterator[Assertion]:
@@ -108,6 +120,8 @@ def _number(kind: str, name: str, value: Any) -> float | None:
 def _text(kind: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float) or value == "":
         raise ValueError(f"the assertion {kind!r} needs a text as its value, not {value!r}")
+    if isinstance(value, str) and value.startswith(_FILE) and kind.removeprefix(_NEGATED) != CODE:
+        raise ValueError(f"the assertion {kind!r} names the file {value!r}, which is not read; write its text out")
     return str(value)
 
 
@@ -157,7 +171,7 @@ def _words(kind: str, value: Any) -> Any:
         return value
     limits = value if isinstance(value, Mapping) else {}
     given = {name: limits[name] for name in ("min", "max") if isinstance(limits.get(name), int)}
-    if not given or len(given) != len(limits):
+    if not given or len(given) != len(limits) or given.get("min", 0) > given.get("max", given.get("min", 0)):
         raise ValueError(f"the assertion {kind!r} needs a number of words, or min and max, not {value!r}")
     return given
 

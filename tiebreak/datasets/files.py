@@ -11,7 +11,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
-from tiebreak.core.assertions import filled, in_short, scorer_of
+from tiebreak.core.assertions import filled, in_short, scorer_of, threshold_of
 from tiebreak.core.errors import DatasetError
 from tiebreak.core.message import Message, TextPart, user
 from tiebreak.core.run import Source
@@ -341,13 +341,7 @@ def _asserted(row: Row) -> dict[str, Any]:
     listed = [*(given if isinstance(given, list) else [given] * (given is not None)), *map(in_short, cells)]
     asserted = [filled(one, row) for one in listed]
     threshold = row.get("threshold", row.get("__threshold"))
-    return {"assert": asserted} if threshold is None else {"assert": asserted, "threshold": _share(threshold)}
-
-
-def _share(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, str | int | float) or not _is_number(str(value)):
-        raise ValueError(f"field 'threshold' must be a number, not {value!r}")
-    return float(value)
+    return {"assert": asserted} if threshold is None else {"assert": asserted, "threshold": threshold_of(threshold)}
 
 
 def _keywords(row: Row) -> Keywords | None:

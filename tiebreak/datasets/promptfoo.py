@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tiebreak.core.assertions import filled, in_short, scorer_of
+from tiebreak.core.assertions import filled, in_short, scorer_of, threshold_of
 from tiebreak.core.errors import DatasetError
 from tiebreak.core.message import Message, TextPart, user
 from tiebreak.core.plain_yaml import load_plain
@@ -25,6 +26,7 @@ _HARMLESS = frozenset({"description", "tags", "providers", "targets", "outputPat
 """What changes no verdict: models are named by --model."""
 _CONFIG = _HARMLESS | {"prompts", "tests", "defaultTest"}
 _TEST = frozenset({"vars", "assert", "threshold", "description", "metadata", "options"})
+_MOST_OF_ONE_TEST = 10_000
 _ROLES = ("system", "user", "assistant")
 
 
@@ -78,6 +80,13 @@ class _Tests:
         asserted = [*self._default.get("assert", []), *(test.get("assert") or [])]
         if not asserted:
             raise ValueError("asserts nothing: any answer would pass")
+        named = [value for value in variables.values() if isinstance(value, str) and value.startswith(_FILE)]
+        if named:
+            raise ValueError(f"a variable names the file {named[0]!r}, which is not read; write its text out")
+        count = len(self._prompts) * math.prod(len(value) for value in variables.values() if isinstance(value, list))
+        if count > _MOST_OF_ONE_TEST:
+            raise ValueError(f"its variables make {count:,} questions; {_MOST_OF_ONE_TEST:,} are the most for one test")
+        threshold = test.get("threshold", self._default.get("threshold"))
         single = len(self._prompts) == 1
         for turn, words in enumerate(_combinations(variables), start=1):
             for label, prompt in self._prompts:
@@ -89,7 +98,7 @@ class _Tests:
                     "group": str(number),
                     "said": filled(prompt, words),
                     "assert": filled(asserted, words),
-                    "threshold": test.get("threshold", self._default.get("threshold")),
+                    "threshold": None if threshold is None else threshold_of(threshold),
                 }
 
     def _prompt(self, given: Any) -> tuple[str, str]:

@@ -383,7 +383,7 @@ class _Engine:
             # A bug in a plugin, or ours: loud, but no reason to lose the other contestants' work.
             log.exception("%s stopped on an error nobody expected", assignment.label)
             progress.state, progress.message = ContestantState.FAILED, f"unexpected {type(error).__name__}: {error}"
-        if self.race is not None:
+        if self.race is not None and progress.state is not ContestantState.FINISHED:
             self.race.leave(assignment.label)
         self.mailbox.put(
             ContestantFinished(

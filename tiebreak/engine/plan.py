@@ -23,9 +23,10 @@ from tiebreak.engine.abilities import refuse_unable
 from tiebreak.engine.budget import refuse_unpriced
 from tiebreak.engine.fitness import refuse_unfit
 from tiebreak.engine.prompting import check_prompting, present
-from tiebreak.registry import did_you_mean, load_dataset, make_agent, make_scorer, sound
+from tiebreak.registry import did_you_mean, load_dataset, make_agent, make_scorer, make_strategy, sound
 
 BUILTIN = AgentRef(name="builtin")
+_FEWEST_RACING = 2
 _LOOKED_AT = 20
 """So many samples tell whether two prompts differ."""
 _REMEMBERED = 10_000
@@ -115,7 +116,7 @@ def make_plan(spec: RunSpec, *, dataset: Dataset | None = None) -> Plan:
     _refuse_twins(spec)
     if spec.pace.max_cost_usd is not None:
         refuse_unpriced((*spec.models, *spec.protocol.judges))
-    _refuse_race_without_prices(spec)
+    _refuse_idle_race(spec)
     protocol = spec.protocol
     dataset = sound(dataset or load_dataset(protocol.dataset, protocol.source))
     spec = _put_to_work(spec, dataset)
@@ -150,14 +151,23 @@ def _part(plan: Plan, shard: Shard) -> Plan:
     return replace(plan, order=order, places=places, tasks=_count_tasks(plan.dataset, order), whole=whole)
 
 
-def _refuse_race_without_prices(spec: RunSpec) -> None:
-    if not spec.protocol.until.startswith("cheapest"):
+def _refuse_idle_race(spec: RunSpec) -> None:
+    """A race that could decide nothing, or not what it should."""
+    until, racing = spec.protocol.until, [c for c in spec.contestants if not c.reference]
+    if not spec.protocol.races:
         return
-    unpriced = [c.label for c in spec.contestants if not c.reference and c.model.price is None]
-    if unpriced:
+    make_strategy(until, [c.label for c in racing], 1)
+    if len(racing) < _FEWEST_RACING:
+        raise UsageError(f"--until {until}: a race needs two contestants that are no baselines")
+    if spec.shard is not None:
+        raise UsageError(f"--until {until}: a shard sees a part of the samples and cannot decide a race; leave one of them out")
+    if spec.protocol.choose_on:
+        raise UsageError(f"--until {until} and --choose-on {spec.protocol.choose_on} both choose the best: leave one out")
+    unpriced = [c.label for c in racing if c.model.price is None]
+    if until.startswith("cheapest") and unpriced:
         raise UsageError(
             f"--until cheapest goes by what answers cost, and no price is known of {', '.join(unpriced)}; "
-            "give it one in models_config.yaml"
+            "give it one in models_config.yaml, as price: {input: 2.5, output: 10}, in dollars per million tokens"
         )
 
 

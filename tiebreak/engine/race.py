@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from tiebreak.core.errors import UsageError
 from tiebreak.core.protocols import Strategy
 from tiebreak.core.trial import Outcome, TrialResult
 from tiebreak.registry import make_strategy
@@ -60,10 +62,34 @@ class Observed:
     costs: Mapping[str, float | None] = field(default_factory=dict)
 
 
+class _Guarded:
+    """A strategy, maybe of the user's own, whose faults are told in a sentence."""
+
+    def __init__(self, name: str, strategy: Strategy) -> None:
+        self._name, self._strategy = name, strategy
+
+    def observe(self, row: Observed) -> None:
+        """Hand over the next sample."""
+        self._asked(lambda: self._strategy.observe(row))
+
+    def decided(self) -> Mapping[str, str]:
+        """Who is decided, and why, as texts."""
+        found = self._asked(self._strategy.decided)
+        if not isinstance(found, Mapping):
+            raise UsageError(f"the strategy {self._name}: decided() returned {found!r}; it should be contestants and reasons")
+        return found
+
+    def _asked(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except (Exception, SystemExit) as error:
+            raise UsageError(f"the strategy {self._name} raised {type(error).__name__}: {error}") from error
+
+
 class Race:
     """Keeps contestants together, and hands their answers to the strategy sample by sample, in the order of the plan."""
 
-    def __init__(self, strategy: Strategy, contestants: Sequence[str], *, repeats: int) -> None:
+    def __init__(self, strategy: _Guarded, contestants: Sequence[str], *, repeats: int) -> None:
         self._strategy = strategy
         self._racing = list(contestants)
         self._repeats = repeats
@@ -79,7 +105,7 @@ class Race:
     @classmethod
     def by(cls, strategy: str, contestants: Sequence[str], *, planned: int, repeats: int) -> Race:
         """A race by a strategy that is named."""
-        return cls(make_strategy(strategy, contestants, planned), contestants, repeats=repeats)
+        return cls(_Guarded(strategy, make_strategy(strategy, contestants, planned)), contestants, repeats=repeats)
 
     def replay(self, earlier: Iterable[Answered]) -> None:
         """Take what was answered before the run was stopped."""
@@ -100,7 +126,7 @@ class Race:
 
     def reason(self, contestant: str) -> str:
         """Why a contestant is not asked any more; empty while it is."""
-        return self._strategy.decided().get(contestant, "")
+        return str(self._strategy.decided().get(contestant, ""))
 
     def observe(self, result: TrialResult) -> None:
         """Take a new result."""

@@ -21,9 +21,9 @@ def caveats(summary: Summary) -> list[str]:
         found.append("the models were asked with different settings")
     found += [_stopped(c) for c in summary.tested if c.cut_off or c.exhausted]
     ranked = summary.ranked
-    if len(ranked) > 1 and summary.common_samples < ranked[0].planned_samples:
+    if len(ranked) > 1 and summary.common_samples < ranked[0].planned_samples and not summary.unseen:
         found.append(
-            f"every ranked model answered {summary.common_samples:,} of {ranked[0].planned_samples:,} samples; "
+            f"{summary.common_samples:,} of {ranked[0].planned_samples:,} samples were answered by all that are ranked; "
             "each pair is compared on the samples both answered"
         )
     if ranked and 0 < summary.common_samples < _FEW:

@@ -361,9 +361,10 @@ def judge_notes(reader: StoreReader) -> list[str]:
     try:
         lengths = correlation([row[1] for row in rows], [row[0] for row in rows])
     except StatisticsError:  # One of them does not vary.
-        lengths = 0.0
+        lengths = None
     names = ", ".join(judge.label for judge in judges)
-    notes = [f"Judged by {names}: the verdicts correlate with the length of the answers by {lengths:+.2f} (n={len(rows)})."]
+    said = "" if lengths is None else f": the verdicts correlate with the length of the answers by {lengths:+.2f} (n={len(rows)})"
+    notes = [f"Judged by {names}{said}."]
     labelled = [(score, human) for score, _, human in rows if human is not None]
     if labelled:
         alike = sum((score >= 0.5) == (human >= 0.5) for score, human in labelled)

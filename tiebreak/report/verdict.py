@@ -490,7 +490,9 @@ def _more(facts: Facts) -> str:
     could = f"This run could have shown a difference of {points(facts['smallest_difference'])} {between}".rstrip()
     if facts["samples_needed"] is None:
         return f"{could}; none was found."
-    return f"{could}. To separate {facts['first']} from {facts['second']} would take {_forecast(facts)}."
+    # A run that ended early was tested otherwise than at its planned end.
+    could = "" if facts["difference"] >= facts["smallest_difference"] else f"{could}. "
+    return f"{could}To separate {facts['first']} from {facts['second']} would take {_forecast(facts)}."
 
 
 def _forecast(facts: Facts) -> str:

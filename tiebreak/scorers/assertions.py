@@ -65,6 +65,8 @@ class Answer:
     functions: Any
     spent: list[Usage | None] = field(default_factory=list)
     """What judges consumed for it."""
+    noted: list[str] = field(default_factory=list)
+    """Assertions that do not hold and weigh nothing."""
 
 
 class Assertions:
@@ -93,7 +95,8 @@ class Assertions:
         passed = whole.passed and output.outcome is not Outcome.CUT_OFF
         because = "cut off by the length limit" if output.outcome is Outcome.CUT_OFF else whole.because
         value = whole.share if self._graded else float(passed)
-        because = because or f"all {len(asserted)} held"
+        because = because or ("all that count held" if answer.noted else f"all {len(asserted)} held")
+        because += f"; not counted: {'; '.join(answer.noted[:_MOST_NAMED])}" if answer.noted else ""
         return Score(value=value, answer=shown(answer.text), because=because, usage=_total(answer.spent))
 
 
@@ -133,8 +136,11 @@ async def _one(assertion: Assertion, answer: Answer) -> Held:
     held = await _looked_at(assertion, answer)
     if assertion.negated:
         held = Held(not held.passed, 1 - held.share)
-    # What weighs nothing is there to be looked at.
-    return Held(True, held.share) if assertion.weight == 0 else held
+    if assertion.weight == 0 and not held.passed:
+        # What weighs nothing is there to be looked at, and fails nobody.
+        answer.noted.append(f"{assertion.words}: {held.because}".removesuffix(": "))
+        return Held(True, held.share)
+    return held
 
 
 async def _looked_at(assertion: Assertion, answer: Answer) -> Held:
@@ -308,7 +314,7 @@ async def _called(assertion: Assertion, answer: Answer) -> Held:
     try:
         said = function(answer.text, answer.sample)
         value = await said if inspect.isawaitable(said) else said
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ScorerError(f"the assertion {name} raised {type(error).__name__}: {error}") from error
     if not isinstance(value, bool | int | float) or not 0 <= value <= 1:
         raise ScorerError(f"the assertion {name} returned {value!r}; it should be right or wrong, or a number from 0 to 1")

@@ -28,7 +28,7 @@ class Function:
             value = self._function(sample, output.text)
             if inspect.isawaitable(value):
                 value = await value
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ScorerError(f"the scorer {name} raised {type(error).__name__}: {error}") from error
         if isinstance(value, Score):
             return value

@@ -17,6 +17,7 @@ from tiebreak.core.errors import UsageError
 from tiebreak.core.plain_yaml import load_plain
 from tiebreak.core.text import answer_text
 
+_FILES = (".yaml", ".yml", ".txt", ".md")
 _LONGEST_REPLY = 50_000
 _MOST_OBJECTS = 200
 _FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
@@ -170,6 +171,8 @@ def rubric_of(option: str) -> Rubric:
     """A rubric from what stands behind `judge:` — a question, one with its scale, or a file of either or of YAML."""
     path = Path(option).expanduser()
     if len(option) > 500 or not path.is_file():
+        if path.suffix.lower() in _FILES and not any(map(str.isspace, option)):
+            raise UsageError(f"judge:{option}: there is no such file; a question to the judge is written out, with spaces")
         return question_rubric(option)
     try:
         text = path.read_text(encoding="utf-8").strip()

@@ -25,6 +25,7 @@ _FREE_OF_TARGETS, _PAIRWISE = "judge:", "judge:pairwise"
 
 
 _CHEAPEST = "cheapest"
+_ALL_POINTS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,6 +265,8 @@ class Flags(ModelFlags, SampleFlags):
         """What `--until` and `--margin` say together; None where they say nothing."""
         if self.margin is not None and self.until != _CHEAPEST:
             raise UsageError(f"--margin {self.margin:g} goes with --until {_CHEAPEST}")
+        if self.margin is not None and not 0 < self.margin < _ALL_POINTS:
+            raise UsageError(f"--margin {self.margin:g}: it is a number of points, above 0 and below {_ALL_POINTS}")
         return self.until if self.margin is None else f"{_CHEAPEST}:{self.margin:g}"
 
     def pace(self, before: Pace, settings: BatchSettings) -> Pace:

@@ -68,7 +68,8 @@ def merge(into: Path, parts: Sequence[Path]) -> Merged:
     with contextlib.ExitStack() as held:
         for part in parts:
             held.enter_context(_at_rest(part))
-        infos = [_info(part) for part in parts]
+        # Messages name each part as it was typed.
+        infos = [replace(_info(part), run_id=str(part)) for part in parts]
         _refuse_strangers(infos)
         sharded = infos[0].shard is not None
         info, missing = _of_shards(infos) if sharded else (_side_by_side(infos), ())
@@ -132,12 +133,16 @@ def _side_by_side(infos: Sequence[RunInfo]) -> RunInfo:
     """One run of everyone that several runs asked."""
     seen: dict[str, str] = {}
     for info in infos:
+        if info.protocol.races:
+            raise UsageError(
+                f"{info.run_id} was a race: who left it early did so by what the others there answered. "
+                f"Ask the rest first: run --resume {info.run_id} --until all"
+            )
         for contestant in info.contestants:
-            if contestant.label in seen:
-                raise UsageError(
-                    f"{seen[contestant.label]} and {info.run_id} both asked {contestant.label}: it would count twice"
-                )
-            seen[contestant.label] = info.run_id
+            for known in (contestant.label, contestant.digest):
+                if known in seen:
+                    raise UsageError(f"{seen[known]} and {info.run_id} both asked {contestant.label}: it would count twice")
+                seen[known] = info.run_id
     everyone = tuple(contestant for info in infos for contestant in info.contestants)
     return replace(_together(infos), contestants=everyone)
 

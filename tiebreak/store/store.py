@@ -384,7 +384,11 @@ def create(folder: Path, info: RunInfo, fill: Callable[[sqlite3.Connection], Non
         connection.execute("PRAGMA synchronous = FULL")
         migrate(connection)
         _record(connection, info)
-        fill(connection)
+        try:
+            fill(connection)
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise
     new.replace(folder / DATABASE)
 
 
