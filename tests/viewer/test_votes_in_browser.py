@@ -113,7 +113,6 @@ def test_fifty_votes_by_keyboard_survive_a_kill_in_the_middle(browser: Browser, 
         with voting(folder) as (address, pid), page_of(browser, address) as (page, told):
             for number in range(25):
                 tickets.add(opened(page))
-                page.wait_for_load_state("networkidle") if not number else None
                 nothing_tells(page, told)
                 vote_by_key(page, keys[number % 4])
                 if part == 0 and number == 24:

@@ -299,6 +299,7 @@ def score(run: str, scorer: str | None, **wanted: Any) -> int:
     """Score the answers of RUN again and rewrite its files. Contestants are asked nothing; earlier scores are kept.
 
     With a judge, the answers that it has not judged yet are judged; another judge than before judges all of them.
+    --scorer pairwise has the judge compare the answers of contestants two at a time; the ranking by scores stays.
     """
     from tiebreak.cli.score import score_run
 
@@ -348,7 +349,7 @@ def open_(run: str | None) -> int:
 def view(run: str | None, port: int, no_browser: bool) -> int:
     """Show RUN, or all runs, in a browser: progress, tiers and charts as they change, and every sample.
 
-    Read-only, for this machine alone: the printed address holds a key. Ctrl-C ends it.
+    For this machine alone: the printed address holds a key. It changes no result. Ctrl-C ends it.
     """
     from tiebreak.cli.report import view_runs
 

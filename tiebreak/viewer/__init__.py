@@ -1,1 +1,1 @@
-"""Live pages over the stores of runs: read-only, on this machine alone, with no build step."""
+"""Live pages over the stores of runs: on this machine alone, with no build step; they change nothing but people's votes."""
