@@ -13,6 +13,7 @@ from tiebreak.core.message import FilePart, ImagePart, TextPart
 from tiebreak.datasets.content import MediaFolder
 from tiebreak.datasets.files import load, to_sample
 
+PDF_URL = data_url(pdf(), "application/pdf")
 ASKED = {"input": "What is shown?", "target": "a cat"}
 
 
@@ -47,7 +48,11 @@ def sample(row, folder=None):
         ({"input": [{"role": "user", "content": [{"type": "image", "image": "cat.png"}]}]}, ["image/png"]),
         ({"input": [{"role": "user", "content": [{"type": "document", "document": "paper.pdf"}]}]}, ["application/pdf"]),
         (
-            {"input": [{"role": "user", "content": [{"type": "file", "file": {"file_data": data_url(pdf(), "application/pdf")}}]}]},
+            {
+                "input": [
+                    {"role": "user", "content": [{"type": "file", "file": {"file_data": data_url(pdf(), "application/pdf")}}]}
+                ]
+            },
             ["application/pdf"],
         ),
         (

@@ -16,7 +16,7 @@ from tiebreak.core.errors import DatasetError
 from tiebreak.core.message import Message, TextPart, user
 from tiebreak.core.run import Source
 from tiebreak.core.sample import Exchange, Keywords, Sample
-from tiebreak.datasets import content, promptfoo
+from tiebreak.datasets import content, layouts, promptfoo
 from tiebreak.datasets.content import MediaFolder
 from tiebreak.datasets.indexed import IndexedFile, Row, ToSample
 from tiebreak.datasets.records import PACKED, SUFFIXES, is_records
@@ -37,7 +37,7 @@ _CHECKED_OTHERWISE = frozenset(("evaluation_method", "expected_keywords", "asser
 """Fields of rows that have no plain target; few have any, and one look tells."""
 _READ = frozenset(
     {
-        *(*_INPUTS, *_TARGETS, *_OURS, *_KEPT, *_CHECKED_OTHERWISE, *content.COLUMNS),
+        *(*_INPUTS, *_TARGETS, *_OURS, *_KEPT, *_CHECKED_OTHERWISE, *content.COLUMNS, *layouts.COLUMNS),
         *("rejected_keywords", "keywords_required", "options", "subject", "vars", "threshold", "__threshold"),
         *(f"__expected{i}" for i in range(1, 10)),
         *(*ascii_uppercase, *(f"choice{i}" for i in range(10)), *(f"choice_{i}" for i in range(10))),
@@ -141,6 +141,8 @@ def _in_our_words(row: Row) -> tuple[Row, frozenset[str]]:
 def to_sample(row: Row, number: int, *, without_target: bool = False, folder: MediaFolder = _NO_FOLDER) -> Sample:
     """A row in any of the usual forms: see docs/datasets.md."""
     row, blank = _in_our_words(row)
+    if not layouts.COLUMNS.isdisjoint(row):
+        row = layouts.in_our_words(row)
     try:
         return _sample(_flattened(row), number, without_target=without_target, folder=folder)
     except _Missing as missing:
