@@ -6,8 +6,8 @@ import json
 import os
 
 import pytest
+from support.media import data_url, gif, jpeg, pdf, png
 
-from tests.support.media import data_url, gif, jpeg, pdf, png
 from tiebreak.core.errors import DatasetError
 from tiebreak.core.message import FilePart, ImagePart, TextPart
 from tiebreak.datasets.content import MediaFolder

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from support.media import png
 
-from tests.support.media import png
 from tiebreak.core.message import ImagePart
 from tiebreak.datasets.files import read_columns, to_sample
 
