@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from support.media import png  # noqa: E402
 from support.server import FakeServer  # noqa: E402
@@ -38,7 +38,7 @@ def write_images(folder: Path, images: int, megabytes: float) -> Path:
 def measure(dataset: Path, results: Path, server: FakeServer) -> int:
     """The most memory the command held, in kilobytes."""
     program = (
-        "import resource, sys; from tiebreak.cli.main import main\n"
+        "import resource, sys; from tiebreak.cli import main\n"
         "try: main()\n"
         "finally: print('PEAK', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
     )
