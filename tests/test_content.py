@@ -9,6 +9,7 @@ import json
 import sqlite3
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from support.specs import spec_of
 from support.viewing import TOKEN, Serving, serving
 
 from tiebreak.core.errors import UsageError
-from tiebreak.pipeline import make_plan, rebuild, rescore, run_benchmark
+from tiebreak.core.model import Price
+from tiebreak.pipeline import estimate, make_plan, rebuild, rescore, run_benchmark
 from tiebreak.registry import Catalog
 from tiebreak.report.browse import Previews, sample_facts, view_samples
 from tiebreak.report.summary import Summary
@@ -295,3 +297,28 @@ def test_previews_never_weigh_more_than_a_page_can_carry(dataset, tmp_path, monk
     assert [media.src for media in shown if media.name == "large.png"] == [""]
     assert sum(bool(media.src) for media in shown) == 14
     assert all(media.size_bytes > 40_000 for media in shown)
+
+
+def test_a_run_that_was_cut_short_asks_only_what_is_left(dataset, tmp_path, monkeypatch):
+    """A longer run extends a shorter one, image by image and turn by turn."""
+    with FakeServer(answer) as server:
+        run(server, monkeypatch, dataset, tmp_path / "run", MODELS["gemini"], limit=3)
+        run(server, monkeypatch, dataset, tmp_path / "run", MODELS["gemini"])
+        assert len(server.ledger) == 8
+    assert scores(tmp_path / "run") == {"text": 1, "red": 1, "blue": 0, "turns": 1, "tool": 1, "schema": 1}
+
+
+def test_images_tools_and_turns_count_in_the_estimate(dataset, tmp_path):
+    """A row that sends more is expected to cost more."""
+    price = Price(input_usd=1.0, output_usd=0.0)
+    model = replace(Catalog().resolve("openai/gpt-4o"), price=price)
+
+    def expected(name: str) -> float:
+        (dataset.parent / "one.jsonl").write_text(json.dumps(next(row for row in ROWS if row["id"] == name)))
+        plan = make_plan(spec_of([model], str(dataset.parent / "one.jsonl"), tmp_path))
+        return estimate(plan).total.likely * 1e6
+
+    assert expected("text") == pytest.approx(len("What is 1 + 1?") / 4)
+    assert expected("red") == pytest.approx(len("Which colour?") / 4 + 85)
+    assert expected("tool") > len(str(WEATHER["parameters"])) / 4
+    assert expected("turns") > len("My name is Ada.What is my name?") / 4
