@@ -43,6 +43,7 @@ SHARED_BY_LEAVES = {
     },
     "datasets": {
         "content",
+        "layouts",
         "promptfoo",
         "profile",
         "indexed",

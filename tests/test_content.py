@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
+import sqlite3
+import urllib.error
+import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.media import jpeg, pdf, png
+from support.server import Asked, Calls, FakeServer
+from support.specs import spec_of
+from support.viewing import TOKEN, Serving, serving
 
-from tests.support.media import jpeg, pdf, png
-from tests.support.server import Asked, Calls, FakeServer
-from tests.support.specs import spec_of
 from tiebreak.core.errors import UsageError
-from tiebreak.pipeline import make_plan, rebuild, rescore, run_benchmark
+from tiebreak.core.model import Price
+from tiebreak.pipeline import estimate, make_plan, rebuild, rescore, run_benchmark
 from tiebreak.registry import Catalog
-from tiebreak.report.browse import sample_facts, view_samples
+from tiebreak.report.browse import Previews, sample_facts, view_samples
 from tiebreak.report.summary import Summary
+from tiebreak.store.folder import DATABASE
 from tiebreak.store.reader import StoreReader
 
 MODELS = {
@@ -240,3 +248,77 @@ def test_a_document_goes_out_as_each_dialect_has_it(dialect, dataset, tmp_path, 
     with FakeServer(lambda prompt: "2") as server:
         run(server, monkeypatch, path, tmp_path / "run", MODELS[dialect])
         assert expected[dialect] in parts_sent(server.ledger[0])
+
+
+def test_the_viewer_serves_media_by_digest_and_as_what_they_are(dataset, tmp_path, monkeypatch):
+    """With nosniff and a policy that runs nothing; bytes that are no image are not served, whatever the store calls them."""
+    (dataset.parent / "paper.pdf").write_bytes(pdf())
+    path = dataset.parent / "two.jsonl"
+    path.write_text(json.dumps({"input": "x", "target": "y", "images": ["red.png", "paper.pdf"]}))
+    with FakeServer(answer) as server:
+        run(server, monkeypatch, path, tmp_path / "results" / "run", MODELS["chat"])
+    with contextlib.closing(sqlite3.connect(tmp_path / "results" / "run" / DATABASE)) as connection, connection:
+        kept = dict(connection.execute("SELECT media_type, digest FROM blobs"))
+        connection.execute("INSERT INTO blobs VALUES ('bad', 'image/png', ?)", (b"<svg><script>alert(1)</script></svg>",))
+    with serving(tmp_path / "results") as viewer:
+        replies = {kind: fetched(viewer, f"/run/run/media/{digest}") for kind, digest in kept.items()}
+        assert replies["image/png"][0] == png(colour=1)
+        for kind, (_, headers) in replies.items():
+            assert headers["content-type"] == kind
+            assert headers["x-content-type-options"] == "nosniff"
+            assert "default-src 'none'" in headers["content-security-policy"]
+        assert replies["application/pdf"][1]["content-disposition"] == "attachment"
+        for digest in ("bad", "missing", "..%2f..%2fetc%2fpasswd"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                fetched(viewer, f"/run/run/media/{digest}")
+
+
+def fetched(viewer: Serving, path: str) -> tuple[bytes, dict[str, str]]:
+    request = urllib.request.Request(viewer.address(path, key=False), headers={"Authorization": f"Bearer {TOKEN}"})
+    with urllib.request.urlopen(request, timeout=30) as reply:
+        return reply.read(), {name.lower(): value for name, value in reply.headers.items()}
+
+
+def test_previews_never_weigh_more_than_a_page_can_carry(dataset, tmp_path, monkeypatch):
+    """A large image is named with its size; the small ones are shown until the room is used up."""
+    (dataset.parent / "large.png").write_bytes(png(colour=5) + b"\0" * 60_000)
+    rows = [{"id": str(n), "input": "x", "target": "y", "image": f"{n}.png"} for n in range(20)]
+    for n in range(20):
+        (dataset.parent / f"{n}.png").write_bytes(png(colour=n) + bytes(40_000))
+    path = dataset.parent / "many.jsonl"
+    path.write_text("\n".join(map(json.dumps, [*rows, {"id": "large", "input": "x", "target": "y", "image": "large.png"}])))
+    with FakeServer(answer) as server:
+        summary = run(server, monkeypatch, path, tmp_path / "run", MODELS["chat"])
+    with StoreReader(tmp_path / "run") as reader:
+        facts = list(sample_facts(reader, summary))
+        views = view_samples(reader, summary, facts, 1000, Previews(reader))
+    shown = [view.media[0] for view in views]
+    assert 0 < sum(len(media.src) for media in shown) < 1_000_000
+    assert [media.src for media in shown if media.name == "large.png"] == [""]
+    assert sum(bool(media.src) for media in shown) == 14
+    assert all(media.size_bytes > 40_000 for media in shown)
+
+
+def test_a_run_that_was_cut_short_asks_only_what_is_left(dataset, tmp_path, monkeypatch):
+    """A longer run extends a shorter one, image by image and turn by turn."""
+    with FakeServer(answer) as server:
+        run(server, monkeypatch, dataset, tmp_path / "run", MODELS["gemini"], limit=3)
+        run(server, monkeypatch, dataset, tmp_path / "run", MODELS["gemini"])
+        assert len(server.ledger) == 8
+    assert scores(tmp_path / "run") == {"text": 1, "red": 1, "blue": 0, "turns": 1, "tool": 1, "schema": 1}
+
+
+def test_images_tools_and_turns_count_in_the_estimate(dataset, tmp_path):
+    """A row that sends more is expected to cost more."""
+    price = Price(input_usd=1.0, output_usd=0.0)
+    model = replace(Catalog().resolve("openai/gpt-4o"), price=price)
+
+    def expected(name: str) -> float:
+        (dataset.parent / "one.jsonl").write_text(json.dumps(next(row for row in ROWS if row["id"] == name)))
+        plan = make_plan(spec_of([model], str(dataset.parent / "one.jsonl"), tmp_path))
+        return estimate(plan).total.likely * 1e6
+
+    assert expected("text") == pytest.approx(len("What is 1 + 1?") / 4)
+    assert expected("red") == pytest.approx(len("Which colour?") / 4 + 85)
+    assert expected("tool") > len(str(WEATHER["parameters"])) / 4
+    assert expected("turns") > len("My name is Ada.What is my name?") / 4

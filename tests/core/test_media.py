@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 import pytest
+from support.media import gif, jpeg, pdf, png, webp
 
-from tests.support.media import gif, jpeg, pdf, png, webp
 from tiebreak.core import media
 from tiebreak.core.errors import DatasetError
 from tiebreak.core.media import bytes_of, media_part, with_bytes

@@ -6,13 +6,14 @@ import json
 import os
 
 import pytest
+from support.media import data_url, gif, jpeg, pdf, png
 
-from tests.support.media import data_url, gif, jpeg, pdf, png
 from tiebreak.core.errors import DatasetError
 from tiebreak.core.message import FilePart, ImagePart, TextPart
 from tiebreak.datasets.content import MediaFolder
 from tiebreak.datasets.files import load, to_sample
 
+PDF_URL = data_url(pdf(), "application/pdf")
 ASKED = {"input": "What is shown?", "target": "a cat"}
 
 

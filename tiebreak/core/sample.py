@@ -110,10 +110,15 @@ class Sample(Record, frozen=True, kw_only=True):
     @property
     def asked_digest(self) -> str:
         """Identity of the sample as the model is shown it."""
-        asked = [self.id, *(text for message in self.messages for text in (message.role, message.text))]
+        messages = self.messages
+        if len(messages) == 1:
+            asked, plain = [self.id, messages[0].role, messages[0].text], messages[0].is_plain
+        else:
+            asked = [self.id, *(text for message in messages for text in (message.role, message.text))]
+            plain = all(message.is_plain for message in messages)
         if self.stop:
             asked += ["stop", *self.stop]
-        if self.exchange is not None or not all(message.is_plain for message in self.messages):
+        if self.exchange is not None or not plain:
             asked += ["exchange", self._exchange_digest()]
         return digest_of_texts(asked if self.task is None else [*asked, self.task.digest])
 

@@ -16,7 +16,7 @@ from tiebreak.core.errors import DatasetError
 from tiebreak.core.message import Message, TextPart, user
 from tiebreak.core.run import Source
 from tiebreak.core.sample import Exchange, Keywords, Sample
-from tiebreak.datasets import content, promptfoo
+from tiebreak.datasets import content, layouts, promptfoo
 from tiebreak.datasets.content import MediaFolder
 from tiebreak.datasets.indexed import IndexedFile, Row, ToSample
 from tiebreak.datasets.records import PACKED, SUFFIXES, is_records
@@ -37,7 +37,7 @@ _CHECKED_OTHERWISE = frozenset(("evaluation_method", "expected_keywords", "asser
 """Fields of rows that have no plain target; few have any, and one look tells."""
 _READ = frozenset(
     {
-        *(*_INPUTS, *_TARGETS, *_OURS, *_KEPT, *_CHECKED_OTHERWISE, *content.COLUMNS),
+        *(*_INPUTS, *_TARGETS, *_OURS, *_KEPT, *_CHECKED_OTHERWISE, *content.COLUMNS, *layouts.COLUMNS),
         *("rejected_keywords", "keywords_required", "options", "subject", "vars", "threshold", "__threshold"),
         *(f"__expected{i}" for i in range(1, 10)),
         *(*ascii_uppercase, *(f"choice{i}" for i in range(10)), *(f"choice_{i}" for i in range(10))),
@@ -47,6 +47,7 @@ _READ = frozenset(
 _FOLDED = {name.casefold(): name for name in sorted(_READ) if len(name) > 1}
 _IN_CELLS = re.compile(r"__expected\d*")
 _NO_FOLDER = MediaFolder(None)
+_BESIDES = _KEPT | content.COLUMNS
 _JUDGED_BY_CONTENT = frozenset((content.CALLS, content.SCHEMA))
 _CALLS_SCORER = "tool_calls"
 _RUBRIC = "judge:"
@@ -122,16 +123,20 @@ def _our_name(column: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _renamed(columns: tuple[str, ...]) -> Mapping[str, str]:
-    """Columns that are spelled in another way than ours, and ours; none where both are there."""
+def _renamed(columns: tuple[str, ...]) -> tuple[Mapping[str, str], bool]:
+    """Columns that are spelled in another way than ours, and ours, none where both are there; and whether a layout has them."""
     ours = {column: _our_name(column) for column in columns}
-    return {column: name for column, name in ours.items() if column != name and name not in columns}
+    renamed = {column: name for column, name in ours.items() if column != name and name not in columns}
+    return renamed, not layouts.COLUMNS.isdisjoint(ours.values())
 
 
 def _in_our_words(row: Row) -> tuple[Row, frozenset[str]]:
     """The row by our names without its empty cells, and the names of those."""
-    if names := _renamed(tuple(row)):
+    names, has_layout = _renamed(tuple(row))
+    if names:
         row = {names.get(column, column): value for column, value in row.items()}
+    if has_layout:
+        row = layouts.in_our_words(row)
     if "" not in row.values():
         return row, frozenset()
     blank = frozenset(name for name, value in row.items() if isinstance(value, str) and not value)
@@ -158,10 +163,11 @@ class _Missing(ValueError):
 
 
 def _sample(row: Row, number: int, *, without_target: bool, folder: MediaFolder) -> Sample:
-    messages, exchange = _asked(row, folder)
+    in_words = _BESIDES.isdisjoint(row)
+    messages, exchange = _in_words(row, folder) if in_words else _asked(row, folder)
     choices = _choices(row)
     keywords, asserted = (None, {}) if _CHECKED_OTHERWISE.isdisjoint(row) else (_keywords(row), _asserted(row))
-    kept = {} if _KEPT.isdisjoint(row) else {name: row[name] for name in sorted(_KEPT) if name in row}
+    kept = {} if in_words else {name: row[name] for name in sorted(_KEPT) if name in row}
     targets: tuple[str, ...] = ()
     if asserted:
         scorer = str(row.get("scorer") or scorer_of(asserted["assert"]))
@@ -187,12 +193,16 @@ def _sample(row: Row, number: int, *, without_target: bool, folder: MediaFolder)
     )
 
 
+def _in_words(row: Row, folder: MediaFolder) -> tuple[tuple[Message, ...], Exchange | None]:
+    """What a row says whose columns hold nothing but words; a list of messages may have images in it all the same."""
+    messages = _messages(row, folder)
+    if len(messages) == 1 and messages[0].is_plain:
+        return messages, None
+    return messages, content.exchange_of(row, messages, folder, ())
+
+
 def _asked(row: Row, folder: MediaFolder) -> tuple[tuple[Message, ...], Exchange | None]:
-    """What is said first, and what besides; most rows have words alone."""
-    if content.COLUMNS.isdisjoint(row):
-        messages = _messages(row, folder)
-        plain = len(messages) == 1 or all(message.is_plain for message in messages)
-        return messages, None if plain and messages[0].is_plain else content.exchange_of(row, messages, folder, ())
+    """What is said first, and what besides."""
     turns = content.turns_of(row, folder)
     if turns and not any(name in row for name in _INPUTS):
         messages, turns = (*_told(row), turns[0]), turns[1:]

@@ -18,6 +18,7 @@ from tiebreak.core.work import Finished
 from tiebreak.engine.abilities import sent_schema
 from tiebreak.engine.budget import priced
 from tiebreak.engine.call import Caller, Meter
+from tiebreak.engine.media_room import media_bytes, media_room
 from tiebreak.engine.prompting import labels
 from tiebreak.registry import provider_class
 
@@ -41,13 +42,22 @@ class TrialContext:
 
     async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), vote: int = 0) -> Reply:
         """Call the trial's model."""
+        size = 0 if self._trial.sample.exchange is None else media_bytes(messages)
+        if not size:
+            return await self.call(self._request(tuple(messages), tools, vote))
+        waiting = self._caller.clock.monotonic()
+        async with media_room().held(size):
+            self.meter.queue_s += self._caller.clock.monotonic() - waiting
+            return await self.call(self._request(with_bytes(messages), tools, vote))
+
+    def _request(self, messages: tuple[Message, ...], tools: Sequence[Tool], vote: int) -> Request:
         trial = self._trial
         repeat = trial.repeat + vote * _VOTES_APART
         settings, required = settings_of(trial, repeat), trial.model.required
         exchange = trial.sample.exchange
-        request = Request(
+        return Request(
             model=trial.model.name,
-            messages=tuple(messages) if exchange is None else with_bytes(messages),
+            messages=messages,
             settings={**required, **settings} if required else settings,
             tools=tuple(tools),
             schema=None if exchange is None else sent_schema(exchange, trial.model),
@@ -56,7 +66,6 @@ class TrialContext:
             repeat=repeat,
             nonce=trial.id,
         )
-        return await self.call(request)
 
     async def call(self, request: Request, listener: Listener | None = None) -> Reply:
         """Have a request answered, and count what that took."""
