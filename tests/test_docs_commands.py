@@ -83,6 +83,7 @@ def folder(tmp_path: Path) -> Path:
     assert compare
     files = {
         **dict.fromkeys(("questions.jsonl", "my_questions.jsonl", "my.jsonl"), QUESTIONS),
+        "exam.jsonl": "".join(f'{{"id": "{i}", "input": "What is {i} + 1?", "target": "{i + 1}"}}\n' for i in range(40)),
         "exam.csv": "frage;loesung\nWas ist 1 + 1?;2\n",
         "prompts/terse.txt": "Answer in one word.",
         "prompts/answer.txt": "Answer with a number.",

@@ -48,7 +48,7 @@ def test_every_error_ends_with_a_command_that_works(way: str, tmp_path: Path) ->
     assert helps[1].endswith(" list runs")
     assert way != "command on the path" or helps[1].startswith("tiebreak ")
     again = start(helps[1], work, PATH=path)
-    assert (again.returncode, again.stdout) == (0, "Run  Dataset  Done  Contestants\nNo runs yet.\n")
+    assert (again.returncode, again.stdout) == (0, "Run  Label  Dataset  Done  Contestants\nNo runs yet.\n")
 
 
 def test_the_line_to_go_on_with_works_as_it_is_printed(tmp_path: Path) -> None:
