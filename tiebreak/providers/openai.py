@@ -17,7 +17,7 @@ from tiebreak.wire import chat, responses
 _UNSTREAMED = re.compile(r"o1-pro\b")
 """Models that refuse to be asked for a stream; who listens gets their answer whole."""
 _TEXT_ONLY = re.compile(r"(ft:)?(gpt-3\.5|gpt-4($|-0|-32k|-1106)|o1-(mini|preview)|o3-mini|davinci|babbage)")
-"""Models that read nothing but text, as OpenAI's pages about its models list them."""
+"""Older models that read nothing but text. A name that is missing here is sent what it gets, and the server decides."""
 _WITHOUT_SCHEMA = re.compile(
     r"(ft:)?(gpt-3\.5|gpt-4($|-0|-32k|-1106|-turbo|-vision)|gpt-4o-2024-05-13|o1-(mini|preview)|davinci|babbage)"
 )

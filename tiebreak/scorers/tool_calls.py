@@ -15,7 +15,7 @@ from tiebreak.core.trial import Output, Score
 
 _RULES = ("", "in_order", "bfcl")
 _LOOSE = re.compile(r"[ ,./\-_*^]")
-"""What BFCL's own checker leaves out of texts before it compares them."""
+"""What is left out of texts before they are compared by the rule for BFCL."""
 _MOST_SHOWN = 300
 
 Expected = Mapping[str, Any]
@@ -25,7 +25,7 @@ class ToolCalls:
     """Right when the expected tools were called, each as often as expected, with accepted arguments.
 
     The order does not count; with `tool_calls:in_order` it does. An accepted argument is a value or a list of values, of
-    which null says that it may be left out. `tool_calls:bfcl` compares texts as BFCL does.
+    which null says that it may be left out. `tool_calls:bfcl` is for BFCL's answers: texts are compared without punctuation.
     """
 
     version: ClassVar[int] = 1
