@@ -25,7 +25,7 @@ def _table() -> dict[str, set[str]]:
 
 MAY_IMPORT = _table()
 SHARED_BY_LEAVES = {
-    "agents": {"installed", "direct", "conversation"},
+    "agents": {"installed", "replies", "conversation"},
     "providers": {"http", "openai", "transport"},
     "scorers": {
         "answers",

@@ -134,6 +134,7 @@ def environment(folder: Path, page: Path) -> Iterator[dict[str, str]]:
             **server.environment(),
             **{f"{name}_BASE_URL": f"{server.url}/v1" for name in servers},
             **{f"{name}_API_KEY": KEY for name in servers},
+            **{"SLURM_ARRAY_TASK_ID": "4", "SLURM_ARRAY_TASK_MIN": "1", "SLURM_ARRAY_TASK_COUNT": "4"},
         ) | {"HOME": str(folder), "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "BROWSER": "/bin/true"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tiebreak.agents.direct import outcome_of, until
+from tiebreak.agents.replies import outcome_of, until
 from tiebreak.core.message import Finish, Message, Reply, TextPart, ToolCall
 from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Exchange, Sample, ToolResult

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import ClassVar
 
-from tiebreak.agents.direct import outcome_of
+from tiebreak.agents.replies import outcome_of
 from tiebreak.core.errors import UsageError
 from tiebreak.core.message import Reply
 from tiebreak.core.protocols import AskContext

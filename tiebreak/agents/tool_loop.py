@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tiebreak.agents.direct import outcome_of
+from tiebreak.agents.replies import outcome_of
 from tiebreak.core.errors import UsageError
 from tiebreak.core.message import Message, TextPart, Tool, ToolCall
 from tiebreak.core.protocols import AskContext
