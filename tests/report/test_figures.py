@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -79,19 +79,25 @@ def test_kept_figures_are_those_worked_out(tmp_path: Path, kind: str) -> None:
         assert list(kept_facts(reader)) == list(sample_facts(reader, whole)) == facts
 
 
+def contents(paths: Sequence[Path]) -> dict[str, bytes]:
+    """Every file by its name; of a folder, those in it."""
+    files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
+    return {file.as_posix().rpartition("/r/")[2]: file.read_bytes() for file in files}
+
+
 @pytest.mark.parametrize("kind", RUNS)
 def test_files_are_the_same_from_kept_figures(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the byte: the page, the JSON and the CSV."""
     folder = made(tmp_path / "kept" / "r", kind)
     shutil.copytree(folder, tmp_path / "bare" / "r")
     first = rebuild(folder)
-    again = {path.name: path.read_bytes() for path in first}
-    assert {path.name: path.read_bytes() for path in rebuild(folder)} == again
+    again = contents(first)
+    assert contents(rebuild(folder)) == again
     monkeypatch.setattr(pipeline, "settle", lambda folder: True)
     bare = rebuild(tmp_path / "bare" / "r")
     assert kept(folder) == ["census", "spreads", "summary"]
     assert kept(tmp_path / "bare" / "r") == []
-    assert {path.name: path.read_bytes() for path in bare} == again
+    assert contents(bare) == again
 
 
 @pytest.mark.parametrize(

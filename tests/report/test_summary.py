@@ -145,7 +145,9 @@ def test_a_model_whose_hard_samples_failed_gains_nothing_by_it(tmp_path: Path) -
     assert summary.common_samples == 40
     assert by_label(summary, "steady").adjusted_score == pytest.approx(30 / 60)
     assert by_label(summary, "lucky").adjusted_score == pytest.approx(30 / 60 - 2 / 40)
-    assert "every ranked model answered 40 of 60 samples; each pair is compared on the samples both answered" in caveats(summary)
+    assert "40 of 60 samples were answered by all that are ranked; each pair is compared on the samples both answered" in caveats(
+        summary
+    )
 
 
 def test_a_model_that_did_not_get_through_is_compared_but_not_ranked(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def _side_by_side(infos: Sequence[RunInfo]) -> RunInfo:
         if info.protocol.races:
             raise UsageError(
                 f"{info.run_id} was a race: who left it early did so by what the others there answered. "
-                f"Ask the rest first: run --resume {info.run_id} --until all"
+                "Ask the rest first: resume it with --until all"
             )
         for contestant in info.contestants:
             for known in (contestant.label, contestant.digest):
