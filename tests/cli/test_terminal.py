@@ -67,6 +67,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Fake
     rows = [{"id": f"i{n}{EVIL}", "question": f"Q{n}{EVIL}?", "answer": f"a{n}", "category": f"c{EVIL}"} for n in range(4)]
     (folder / name).write_text("\n".join(map(json.dumps, rows)))
     (folder / "broken.jsonl").write_text(json.dumps({"question": f"{EVIL}", "scorer": f"x{EVIL}"}))
+    asserting = {"input": f"Q{EVIL}?", "assert": [{"type": "contains", "value": f"z{EVIL}"}, {"type": "equals", "value": EVIL}]}
+    (folder / "asserting.jsonl").write_text(json.dumps(asserting))
+    (folder / "votes.csv").write_text(f"sample,contestant,verdict\n{EVIL!r},b,right\n")
+    (folder / "tasks").mkdir()
+    (folder / "tasks" / f"t{EVIL}.md".replace("/", "_")).write_text(
+        f"# Title {EVIL}\n\nDo {EVIL}.\n\n## Check\n\n```\ntrue\n```\n"
+    )
     fault = Fault(status=400, body=json.dumps({"error": {"message": f"no{EVIL}"}}))
     with FakeServer(lambda prompt: f"a1 {EVIL}", fault=lambda asked, n: fault if "Q3" in asked.prompt else None) as server:
         yield folder, server
@@ -106,7 +113,22 @@ def test_no_answer_name_or_path_acts_on_the_terminal(world: tuple[Path, FakeServ
         "no such model": ["run", "--model", f"none{EVIL}", *asked],
         "no such run": ["report", f"none{EVIL}"],
         "no such flag": ["run", f"--none{EVIL}"],
+        "label": ["label", "two", f"mine{EVIL}"],
         "runs": ["list", "runs"],
+        "race": ["run", *models, *asked, "--until", "leader", "--output", "race"],
+        "shard": ["run", *models, *asked, "--shard", "1/2", "--output", f"s{EVIL}".replace("/", "_")],
+        "merge": ["merge", "merged", "one", "three"],
+        "audit of a run": ["audit", "two"],
+        "assertions": ["run", *models, "--dataset", "asserting.jsonl", "--yes", "--no-preflight", "--output", "asserted"],
+        "its audit": ["audit", "asserted"],
+        "votes": ["score", "two", "--human", "votes.csv"],
+        "export": ["export", "two", "--to", "markdown", "--output", "-"],
+        "import": ["import", name],
+        "batch": ["batch", *models, "--task", "tasks", "--dry-run"],
+        "check-tasks": ["check-tasks", "tasks"],
+        "check-plugin": ["check-plugin", "scorer", f"./none{EVIL}.py:x"],
+        "vote": ["vote", f"none{EVIL}"],
+        "view": ["view", f"none{EVIL}"],
     }
     found = {what: acts(on_terminal(*line, cwd=folder, **server.environment())) for what, line in commands.items()}
     assert {what: bad for what, bad in found.items() if bad} == {}
