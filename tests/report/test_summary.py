@@ -266,3 +266,19 @@ def test_no_cell_of_the_csv_starts_a_formula(tmp_path: Path) -> None:
     rows = list(csv.reader(io.StringIO((folder / "t.csv").read_text())))
     assert all(not cell.startswith(("=", "+", "-", "@", "\t", "\r")) for row in rows for cell in row)
     assert rows[1][0] == "'=1+1"
+
+
+def test_a_lead_is_as_fragile_as_its_weakest_comparison(tmp_path: Path) -> None:
+    """The least clear difference need not be the one that the fewest answers overturn."""
+    count = 100
+    a = [1.0] * 60 + [0.0] * 40
+    b = [0.0] * 40 + [1.0] * 20 + [1.0] * 17 + [0.0] * 23
+    c = [0.0] * 10 + [1.0] * 50 + [0.0] * 40
+    contestants = [Planted(label=label, planted=scores) for label, scores in zip("abc", (a, b, c), strict=True)]
+    summary = summary_of(write_run(tmp_path, contestants, count))
+    to_b, to_c = (summary.comparison("a", label) for label in "bc")
+    assert to_b and to_c and summary.leader == "a"
+    assert to_b.p_corrected > to_c.p_corrected
+    assert to_b.changes_to_overturn and to_c.changes_to_overturn and to_b.changes_to_overturn > to_c.changes_to_overturn
+    (said,) = [claim for claim in claims(summary) if claim.kind == "fragile"]
+    assert said.facts["changes"] == to_c.changes_to_overturn

@@ -46,7 +46,7 @@ def claims(summary: Summary) -> list[Claim]:
     rest = [*_scale(summary), *value, *_readings(summary), *_looks(summary), *_raced(summary), *_left_out(summary)]
     found = [contest, *_good_enough(summary), *_effects(summary), *rest]
     last = [] if len(found) >= _ENOUGH else _against_reference(summary)
-    return [contest, *_fragile(contest), *found[1:], *last]
+    return [contest, *_fragile(summary, contest), *found[1:], *last]
 
 
 def verdict(summary: Summary) -> list[str]:
@@ -200,10 +200,15 @@ def _good_enough(summary: Summary) -> list[Claim]:
     return [Claim("good_enough", {**facts, "usd_per_1000": price, "cheaper": list(found.cheaper)})]
 
 
-def _fragile(contest: Claim) -> list[Claim]:
-    """How few answers, judged otherwise, would overturn what was just said."""
-    changes = contest.facts.get("changes_to_overturn")
-    if contest.kind not in ("leads", "tie") or changes is None:
+def _fragile(summary: Summary, contest: Claim) -> list[Claim]:
+    """How few answers, judged otherwise, would overturn what was just said: of a leader, in any of its comparisons."""
+    if contest.kind not in ("leads", "tie"):
+        return []
+    first = contest.facts["first"]
+    own = [pair.changes_to_overturn for pair in summary.comparisons if pair.first == first and pair.separated]
+    needed = own if contest.kind == "leads" else [contest.facts["changes_to_overturn"]]
+    changes = min((count for count in needed if count is not None), default=None)
+    if changes is None:
         return []
     return [Claim("fragile", {"changes": changes, "verdict": contest.kind, "samples": contest.facts["samples"]})]
 
@@ -394,7 +399,7 @@ def _tell_good_enough(facts: Facts) -> str:
 
 def _tell_fragile(facts: Facts) -> str:
     answers = "One answer" if facts["changes"] == 1 else f"{facts['changes']:,} answers"
-    would = "it would be a tie" if facts["verdict"] == "leads" else "a difference would be shown"
+    would = "the lead would not be shown" if facts["verdict"] == "leads" else "a difference would be shown"
     return f"{answers} judged otherwise, and {would}."
 
 
