@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.command import ROOT, clean_environment, events, only_run, read_csv
+from support.command import ROOT, clean_environment, events, only_run, read_csv, run
 from support.seeds import BATCH_LINES, make_checkout, run_as_printed
 from support.server import FakeServer
 
@@ -399,3 +399,25 @@ def test_every_attempt_leaves_a_transcript_a_trajectory_and_a_patch(home: Path) 
     assert sum(step["source"] == "agent" for step in atif["steps"]) == 4
     assert atif["final_metrics"]["total_steps"] == len(atif["steps"])
     assert (home / "out" / "attempts").as_posix().removeprefix(home.as_posix() + "/") in done.stdout
+
+
+def test_an_agent_that_is_not_installed_is_named_before_anything_is_asked(tmp_path):
+    """All that are missing at once, each with what installs it; --no-preflight has the attempts say it."""
+    (tmp_path / "add.md").write_text(TASK)
+    (tmp_path / "empty").mkdir()
+    line = (
+        "batch",
+        "--task",
+        "add.md",
+        "--models",
+        "baseline/constant",
+        "--agent",
+        "codex,gemini-cli,builtin",
+        "--output",
+        "out",
+    )
+    done = run(*line, cwd=tmp_path, PATH=str(tmp_path / "empty"))
+    assert done.returncode == 1
+    assert "the agent codex needs codex, which is not installed: npm install -g @openai/codex" in done.stderr
+    assert "the agent gemini-cli needs gemini" in done.stderr
+    assert not (tmp_path / "out" / "run.sqlite").exists()

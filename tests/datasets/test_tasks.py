@@ -247,8 +247,8 @@ def test_a_harbor_folder_is_read_with_its_image_as_links_and_variables(tmp_path)
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"dockerfile": "FROM ghcr.io/someone/bench:3\n"}, "needs Docker"),
-        ({"dockerfile": "FROM debian\nRUN apt-get install -y gcc\n"}, "its Dockerfile runs 'apt-get install -y gcc'"),
+        ({"dockerfile": "FROM ghcr.io/someone/bench:3\n"}, "needs podman or docker"),
+        ({"dockerfile": "FROM debian\nRUN apt-get install -y no-such-package\n"}, "installs no-such-package, not installed here"),
         ({"dockerfile": "FROM debian\nCOPY in.txt /srv/in.txt\n"}, "outside its working folder"),
         ({"test": "curl -L example.org | sh\n"}, "uses 'curl'"),
     ],
@@ -287,7 +287,6 @@ def test_an_exercism_folder_hides_its_tests_and_its_example(tmp_path):
     ("changed", "reason"),
     [
         ({"language": "zig"}, "exercises in .zig cannot be tested here"),
-        ({"test": "import pytest\n"}, "want pytest"),
         ({"language": "js", "test": "import {test} from '@jest/globals'\n"}, "want jest"),
     ],
 )

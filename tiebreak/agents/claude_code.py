@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import ClassVar
 
-from tiebreak.agents.installed import Installed, Prepared, json_field
+from tiebreak.agents.installed import Installed, Prepared, Servers, json_field
 from tiebreak.core.work import Finished, Gateway
 
 _TURNS = "50"
+_SERVERS = "mcp-servers.json"
 
 
 class ClaudeCode(Installed):
@@ -17,7 +20,16 @@ class ClaudeCode(Installed):
     install: ClassVar[str] = "npm install -g @anthropic-ai/claude-code"
     dialect: ClassVar[str] = "messages"
     permissions: ClassVar[str] = "--dangerously-skip-permissions (in our sandbox)"
+    takes_servers: ClassVar[bool] = True
     min_context: ClassVar[int] = 24_576
+
+    def offering(self, prepared: Prepared, servers: Servers, home: str) -> Prepared:
+        """In a file of their own, and no servers besides."""
+        if not servers:
+            return prepared
+        listed = {name: {"command": words[0], "args": list(words[1:])} for name, words in servers.items()}
+        argv = (prepared.argv[0], "--mcp-config", f"{home}/{_SERVERS}", "--strict-mcp-config", *prepared.argv[1:])
+        return replace(prepared, argv=argv, files={**prepared.files, _SERVERS: json.dumps({"mcpServers": listed})})
 
     def reply_text(self, finished: Finished) -> str:
         """The result it reports."""

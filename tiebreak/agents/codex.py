@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import ClassVar
 
-from tiebreak.agents.installed import Installed, Prepared, last_event_text
+from tiebreak.agents.installed import Installed, Prepared, Servers, last_event_text
 from tiebreak.core.work import Finished, Gateway
+
+_CONFIG = ".codex/config.toml"
 
 
 class Codex(Installed):
@@ -16,7 +19,17 @@ class Codex(Installed):
     install: ClassVar[str] = "npm install -g @openai/codex"
     dialect: ClassVar[str] = "responses"
     permissions: ClassVar[str] = "--dangerously-bypass-approvals-and-sandbox (in our sandbox)"
+    takes_servers: ClassVar[bool] = True
     min_context: ClassVar[int] = 16_384
+
+    def offering(self, prepared: Prepared, servers: Servers, home: str) -> Prepared:
+        """At the end of its configuration."""
+        tables = [
+            f"[mcp_servers.{name}]\ncommand = {json.dumps(words[0])}\nargs = {json.dumps(words[1:])}\n"
+            for name, words in servers.items()
+        ]
+        config = prepared.files[_CONFIG] + "".join(tables)
+        return replace(prepared, files={**prepared.files, _CONFIG: config})
 
     def reply_text(self, finished: Finished) -> str:
         """The last message among the events it prints."""
@@ -29,7 +42,7 @@ class Codex(Installed):
         return Prepared(
             argv=("codex", *words, *flags, "--disable", "plugins", "--disable", "apps", prompt),
             env={"CODEX_HOME": f"{home}/.codex", "TIEBREAK_API_KEY": gateway.key},
-            files={".codex/config.toml": _config(gateway)},
+            files={_CONFIG: _config(gateway)},
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from tiebreak.agents.installed import Installed, Prepared, json_field, quiet_settings
+from tiebreak.agents.installed import Installed, Prepared, Servers, json_field, quiet_settings, with_server_settings
 from tiebreak.core.work import Finished, Gateway
 
 
@@ -18,11 +18,16 @@ class GeminiCli(Installed):
     permissions: ClassVar[str] = "--yolo"
     acp_auth: ClassVar[str] = "gemini-api-key"
     speaks_acp: ClassVar[bool] = True
+    takes_servers: ClassVar[bool] = True
     min_context: ClassVar[int] = 16_384
 
     def over_acp(self, gateway: Gateway, home: str) -> Prepared:
         """As below, without permissions given beforehand."""
         return replace(self.prepare(gateway, home, ""), argv=("gemini", "--acp", "-m", gateway.model, "--skip-trust"))
+
+    def offering(self, prepared: Prepared, servers: Servers, home: str) -> Prepared:
+        """In its settings."""
+        return with_server_settings(prepared, ".gemini/settings.json", servers) if servers else prepared
 
     def reply_text(self, finished: Finished) -> str:
         """The response it reports."""

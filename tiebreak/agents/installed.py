@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -18,15 +20,16 @@ from tiebreak.core.work import PERMISSION_PATH, Command, Finished, Gateway
 
 _NO_LIMIT_S = 7 * 86400.0
 """The trial's own deadline ends an agent; this is only for the form."""
-_REPOSITORY = """\
-git init -q -b main . && git config user.name agent && git config user.email agent@localhost
-git add -A -f . && git commit -q --allow-empty -m start
-"""
-"""Agents find their way by git: the workspace is a repository with one commit, and nothing of its past."""
 _LONGEST_WORD = 4_000
 _DRIVER = "acp_driver.py"
 _PERSON = "person"
+_RELAY = "mcp_relay.py"
+_RELAYED = ".mcp-calls.jsonl"
 QUIET = {"DO_NOT_TRACK": "1", "DISABLE_TELEMETRY": "1", "NO_UPDATE_NOTIFIER": "1", "CI": "1", "NO_COLOR": "1"}
+
+
+Servers = Mapping[str, tuple[str, ...]]
+"""Servers of the Model Context Protocol by name, and what starts each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,8 @@ class Installed:
     """Files it leaves in the workspace for itself, as shell patterns: no part of its work."""
     min_context: ClassVar[int] = 4_096
     """Tokens its own prompt and tools take, and a little to work with."""
+    takes_servers: ClassVar[bool] = False
+    """Whether it can be given servers of the Model Context Protocol: see `offering`."""
     resumes: ClassVar[bool] = True
     """Whether a further prompt can be put in the same conversation."""
 
@@ -77,6 +82,10 @@ class Installed:
     def over_acp(self, gateway: Gateway, home: str) -> Prepared | None:
         """How the agent is started to speak the Agent Client Protocol, with nothing allowed beforehand; None if it cannot."""
         return None
+
+    def offering(self, prepared: Prepared, servers: Servers, home: str) -> Prepared:
+        """The same, with servers of the Model Context Protocol that the agent starts itself."""
+        return prepared
 
     def reply_text(self, finished: Finished) -> str:
         """The agent's last words, as far as its output tells."""
@@ -91,16 +100,30 @@ class Installed:
         answered = "by a person" if policy == _PERSON else f"by the policy {policy!r}"
         permissions = f"asked over ACP, answered {answered}" if policy else self.permissions
         context.note("agent", self.program, actor="runner", version=installation.version, permissions=permissions)
-        await context.workspace.run(Command(argv=("bash", "-c", _REPOSITORY)))
         send = self._send_over_acp if policy else self._send
-        said = await send(self._first(gateway, home, sample.prompt, policy), installation, context)
+        servers = await self._servers(sample, context)
+        said = await send(self.offering(self._first(gateway, home, sample.prompt, policy), servers, home), installation, context)
         while (prompt := await context.review(said)) is not None:
             if policy or not self.resumes:
                 prepared = self._first(gateway, home, f"{sample.prompt}\n\n{prompt}", policy)
             else:
                 prepared = self.prepare(gateway, home, prompt, again=True)
-            said = await send(prepared, installation, context)
+            said = await send(self.offering(prepared, servers, home), installation, context)
         return Output(text=said)
+
+    async def _servers(self, sample: Sample, context: TaskContext) -> Servers:
+        """The task's servers, each behind a relay that counts its calls; none for an agent that takes none."""
+        servers = sample.task.mcp if sample.task else ()
+        if servers and not self.takes_servers:
+            names = ", ".join(name for name, _ in servers)
+            context.note("mcp", f"{self.program} takes no MCP servers: it works without {names}", actor="runner")
+        if not servers or not self.takes_servers:
+            return {}
+        home = context.workspace.home
+        relay = Path(__file__).with_name(_RELAY).read_bytes()
+        await context.workspace.write_home(_RELAY, relay)
+        words = ("python3", "-I", f"{home}/{_RELAY}")
+        return {name: (*words, name, f"{home}/{_RELAYED}", command) for name, command in servers}
 
     def _first(self, gateway: Gateway, home: str, prompt: str, policy: str) -> Prepared:
         """How a conversation begins: with all permissions given, or over the protocol by which the agent asks for them."""
@@ -149,9 +172,30 @@ class Installed:
             gateway=True,
         )
         finished = await context.workspace.run(command)
+        if self.takes_servers:
+            await _note_served(context)
         if self.litter:
             await context.workspace.run(Command(argv=("bash", "-c", f"rm -rf {' '.join(self.litter)}")))
         return finished
+
+
+async def _note_served(context: TaskContext) -> None:
+    """Write down what the relays saw since the last time."""
+    place = shlex.quote(f"{context.workspace.home}/{_RELAYED}")
+    script = f"cat {place} 2>/dev/null; rm -f {place}"
+    listed = await context.workspace.run(Command(argv=("bash", "-c", script), merged=False))
+    calls = Counter(" ".join(call) for line in listed.output.splitlines() if (call := _call_in(line)))
+    for tool, count in calls.items():
+        context.note("mcp", f"{tool}: {count} call{'s' * (count != 1)}", calls=count)
+
+
+def _call_in(line: str) -> list[str]:
+    """The server and the tool of a line; the agent may have written it, too."""
+    try:
+        call = json.loads(line)
+    except ValueError:
+        return []
+    return call if isinstance(call, list) and len(call) == 2 and all(isinstance(part, str) for part in call) else []
 
 
 def _how_it_ended(program: str, finished: Finished) -> str:
@@ -240,6 +284,13 @@ def _parsed(text: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return data if isinstance(data, dict) else {}
+
+
+def with_server_settings(prepared: Prepared, path: str, servers: Servers) -> Prepared:
+    """The same with servers in a settings file as Gemini CLI and Qwen Code have it."""
+    settings = json.loads(prepared.files[path])
+    listed = {name: {"command": words[0], "args": list(words[1:]), "trust": True} for name, words in servers.items()}
+    return replace(prepared, files={**prepared.files, path: json.dumps({**settings, "mcpServers": listed})})
 
 
 def quiet_settings(auth: str) -> str:

@@ -6,10 +6,11 @@ import json
 from dataclasses import replace
 from typing import ClassVar
 
-from tiebreak.agents.installed import Installed, Prepared, last_event_text
+from tiebreak.agents.installed import Installed, Prepared, Servers, last_event_text
 from tiebreak.core.work import Finished, Gateway
 
 _CONTEXT = 32_768
+_CONFIG = "OPENCODE_CONFIG_CONTENT"
 
 
 class OpenCode(Installed):
@@ -19,11 +20,18 @@ class OpenCode(Installed):
     install: ClassVar[str] = "npm install -g opencode-ai"
     permissions: ClassVar[str] = 'permission {"*": "allow"}'
     speaks_acp: ClassVar[bool] = True
+    takes_servers: ClassVar[bool] = True
     min_context: ClassVar[int] = 12_288
 
     def over_acp(self, gateway: Gateway, home: str) -> Prepared:
         """As below, asking before it edits or runs anything."""
         return replace(self._prepared(gateway, permission="ask"), argv=("opencode", "acp"))
+
+    def offering(self, prepared: Prepared, servers: Servers, home: str) -> Prepared:
+        """In its configuration."""
+        config = json.loads(prepared.env[_CONFIG])
+        config["mcp"] = {name: {"type": "local", "command": list(words), "enabled": True} for name, words in servers.items()}
+        return replace(prepared, env={**prepared.env, _CONFIG: json.dumps(config)}) if servers else prepared
 
     def reply_text(self, finished: Finished) -> str:
         """The last text among the events it prints."""
@@ -39,7 +47,7 @@ class OpenCode(Installed):
         return Prepared(
             argv=("opencode", "run", "--format", "json", "-m", model, "--pure", *words),
             env={
-                "OPENCODE_CONFIG_CONTENT": _config(gateway, model, permission),
+                _CONFIG: _config(gateway, model, permission),
                 **{f"OPENCODE_DISABLE_{switch}": "1" for switch in switches},
             },
         )

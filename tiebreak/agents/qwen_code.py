@@ -6,8 +6,10 @@ import json
 from dataclasses import replace
 from typing import ClassVar
 
-from tiebreak.agents.installed import Installed, Prepared, json_field, quiet_settings
+from tiebreak.agents.installed import Installed, Prepared, Servers, json_field, quiet_settings, with_server_settings
 from tiebreak.core.work import Finished, Gateway
+
+_SETTINGS = ".qwen/settings.json"
 
 
 class QwenCode(Installed):
@@ -18,11 +20,20 @@ class QwenCode(Installed):
     permissions: ClassVar[str] = "--yolo"
     acp_auth: ClassVar[str] = "openai"
     speaks_acp: ClassVar[bool] = True
+    takes_servers: ClassVar[bool] = True
     min_context: ClassVar[int] = 24_576
 
     def over_acp(self, gateway: Gateway, home: str) -> Prepared:
         """As below, without permissions given beforehand."""
         return replace(self.prepare(gateway, home, ""), argv=("qwen", "--acp", "--auth-type", "openai", "-m", gateway.model))
+
+    def offering(self, prepared: Prepared, servers: Servers, home: str) -> Prepared:
+        """In its settings. Without its search for tools, those of the servers are offered from the start."""
+        if not servers:
+            return prepared
+        prepared = with_server_settings(prepared, _SETTINGS, servers)
+        settings = json.loads(prepared.files[_SETTINGS]) | {"permissions": {"deny": ["tool_search"]}}
+        return replace(prepared, files={**prepared.files, _SETTINGS: json.dumps(settings)})
 
     def reply_text(self, finished: Finished) -> str:
         """The result it reports."""
@@ -39,5 +50,5 @@ class QwenCode(Installed):
         return Prepared(
             argv=("qwen", "--auth-type", "openai", "-m", gateway.model, "--yolo", "-o", "json", *words),
             env={"OPENAI_BASE_URL": f"{gateway.base_url}/v1", "OPENAI_API_KEY": gateway.key, "OPENAI_MODEL": gateway.model},
-            files={".qwen/settings.json": quiet_settings("openai")},
+            files={_SETTINGS: quiet_settings("openai")},
         )

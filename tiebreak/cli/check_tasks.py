@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
 
 from tiebreak.cli import exits
 from tiebreak.cli.console import Console, counted
+from tiebreak.cli.task_sets import task_set
+from tiebreak.cli.terminal import harmless_json
 from tiebreak.config import shipped
 from tiebreak.contestants import cross
 from tiebreak.core.contestant import PLAIN
-from tiebreak.core.run import Pace, Protocol, RunSpec, TaskRules
+from tiebreak.core.run import Pace, Protocol, RunSpec, Source, TaskRules
 from tiebreak.core.work import WorkOutcome
 from tiebreak.pipeline import Plan, loop_factory, make_plan, run_plan
 from tiebreak.registry import agent_ref, make_ref, spelled_tasks
@@ -37,23 +45,36 @@ CHEATS = {
     f"{_FORGERIES}:Leak": "hidden files shown to the agent",
 }
 """What every task is attacked with, and what it is called in a report."""
-_AT_ONCE = 2
+_LEAST_AT_ONCE = 2
 
 
-def prove(paths: Sequence[str], *, allow_unsandboxed: bool = False) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """How tasks are proven, and how it is told."""
+
+    data: Path | None = None
+    """The copy of a public set that is named in place of paths."""
+    max_workers: int | None = None
+    """So many attempts at once; None: one for each processor, two at least."""
+    as_json: bool = False
+    allow_unsandboxed: bool = False
+
+
+def prove(paths: Sequence[str], how: How | None = None) -> int:
     """Run the controls on every task; 0 when each behaves as it must, 2 when one does not."""
-    console = Console()
+    how = how or How()
+    console = Console(to_stderr=how.as_json)
     with tempfile.TemporaryDirectory(prefix="tiebreak-check-") as folder:
-        plan = _plan(paths or [str(shipped("tasks"))], Path(folder), allow_unsandboxed=allow_unsandboxed)
+        spec = _spec(paths or [str(shipped("tasks"))], Path(folder), how)
+        plan = make_plan(spec, dataset=task_set(spec.protocol, console))
         for path, reason in plan.dataset.skipped:
             console.line(f"skipped {path}: {reason}", style="yellow")
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             summary = runner.run(run_plan(plan))
-    problems = _problems(summary)
-    for sample in (plan.dataset[place] for place in range(len(plan.dataset))):
-        if sample.task and sample.task.check and (line := _line_that_cannot_fail(sample.task.check.script)):
-            problems.setdefault(sample.id, []).append(f"under `bash -e` this line of its check cannot fail: {line}")
+    problems = _all_problems(plan, summary)
     tasks = list(dict.fromkeys(a.sample for c in summary.contestants if c.work for a in c.work.attempts))
+    if how.as_json:
+        click.echo(harmless_json(msgspec.json.encode(_as_data(tasks, problems, plan.dataset.skipped))))
     for task in tasks:
         found = problems.get(task, [])
         console.line(f"{'✗' if found else '✓'} {task}{': ' if found else ''}{'; '.join(found)}", style="red" if found else "")
@@ -61,15 +82,37 @@ def prove(paths: Sequence[str], *, allow_unsandboxed: bool = False) -> int:
     return exits.PARTIAL if problems else exits.DONE
 
 
-def _plan(paths: Sequence[str], folder: Path, *, allow_unsandboxed: bool) -> Plan:
+def _as_data(tasks: Sequence[str], problems: Mapping[str, Sequence[str]], skipped: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """What came of each task, for programs."""
+    return {
+        "tasks": [{"id": task, "proven": task not in problems, "problems": list(problems.get(task, ()))} for task in tasks],
+        "skipped": [{"task": task, "reason": reason} for task, reason in skipped],
+        "proven": len(tasks) - len(problems),
+        "not_proven": len(problems),
+    }
+
+
+def _all_problems(plan: Plan, summary: Summary) -> dict[str, list[str]]:
+    """What is wrong with each task: what the controls found, and what its check says."""
+    problems = _problems(summary)
+    for sample in (plan.dataset[place] for place in range(len(plan.dataset))):
+        if sample.task and sample.task.check and (line := _line_that_cannot_fail(sample.task.check.script)):
+            problems.setdefault(sample.id, []).append(f"under `bash -e` this line of its check cannot fail: {line}")
+    return problems
+
+
+def _spec(paths: Sequence[str], folder: Path, how: How) -> RunSpec:
     agents = [agent_ref(name) for name in ("nothing", "solution", *CHEATS)]
-    spec = RunSpec(
-        protocol=Protocol(dataset=spelled_tasks(paths), tasks=TaskRules(follow_ups=1, allow_unsandboxed=allow_unsandboxed)),
+    return RunSpec(
+        protocol=Protocol(
+            dataset=spelled_tasks(paths, data=how.data is not None),
+            source=Source(path=str(how.data.expanduser().absolute()) if how.data else ""),
+            tasks=TaskRules(follow_ups=1, allow_unsandboxed=how.allow_unsandboxed),
+        ),
         contestants=cross([make_ref("baseline", "constant")], [PLAIN], agents),
-        pace=Pace(max_workers=_AT_ONCE),
+        pace=Pace(max_workers=how.max_workers or max(_LEAST_AT_ONCE, len(os.sched_getaffinity(0)))),
         results_dir=folder,
     )
-    return make_plan(spec)
 
 
 def _line_that_cannot_fail(script: str) -> str:

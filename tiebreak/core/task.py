@@ -29,7 +29,15 @@ class Check(Record, frozen=True, kw_only=True):
     max_files_changed: int | None = None
     keep: tuple[str, ...] = ()
     """Globs of files that steer a test runner, such as `conftest.py`, when writing them is the work: others are put back."""
+    restore: tuple[str, ...] = ()
+    """Globs of files that the check finds as they were at the start, and none besides: tests and what they stand on."""
+    fail_to_pass: tuple[str, ...] = ()
+    """Tests of a suite that must pass and did not at the start."""
+    pass_to_pass: tuple[str, ...] = ()
+    """Tests of a suite that must go on to pass."""
     timeout_s: float = 60.0
+    in_image: bool = False
+    """The script runs in the task's image, beside the work: as other tools run their tests."""
 
 
 class Solution(Record, frozen=True, kw_only=True):
@@ -52,6 +60,32 @@ class TaskLimits(Record, frozen=True, kw_only=True):
     """All files together; a program that has written more is ended."""
 
 
+class Image(Record, frozen=True, kw_only=True):
+    """What a container engine makes the machine of a task from."""
+
+    engine: str
+    """podman or docker."""
+    files: tuple[TaskFile, ...] = ()
+    """The Dockerfile and what lies beside it."""
+    reference: str = ""
+    """Instead of a Dockerfile: an image by name and digest."""
+
+
+class Environment(Record, frozen=True, kw_only=True):
+    """What a task needs besides its files: a layer of packages, and what is done once before anybody works."""
+
+    python: str = ""
+    """The interpreter of a virtual environment on this machine, shown as it is; empty for none."""
+    pip: tuple[TaskFile, ...] = ()
+    """Lock files of Python packages, installed once into a layer of their own."""
+    npm: tuple[TaskFile, ...] = ()
+    """package.json and package-lock.json, installed once into a layer of their own."""
+    image: Image | None = None
+    """The system the task sees instead of this machine's."""
+    setup: str = ""
+    """A script run once in the workspace; what it makes there is kept and is part of every attempt's start."""
+
+
 class Task(Record, frozen=True, kw_only=True, dict=True, gc=True):  # a dict to remember in is one the collector looks at
     """What makes a sample a coding task."""
 
@@ -69,7 +103,10 @@ class Task(Record, frozen=True, kw_only=True, dict=True, gc=True):  # a dict to 
     """Absolute paths that must lead somewhere else, for tasks that name their folders so: (`/app`, `.`) stands for the
     workspace itself, (`/logs`, ``) for an empty folder that is gone afterwards."""
     needs: tuple[str, ...] = ()
-    """Programs the check or the work needs on this machine, such as `node`."""
+    """Programs the check or the work needs in the sandbox, such as `node`."""
+    environment: Environment = Environment()
+    mcp: tuple[tuple[str, str], ...] = ()
+    """Servers of the Model Context Protocol, by name: the command that starts each in the workspace."""
 
     @cached_property
     def digest(self) -> str:
@@ -82,8 +119,25 @@ class Task(Record, frozen=True, kw_only=True, dict=True, gc=True):  # a dict to 
                 "links": self.links,
                 "check": check
                 and [check.script, _listed(check.files), check.protect, check.max_files_changed, check.keep, check.timeout_s],
+                **_suite(check),
+                **_environment(self.environment),
+                **({"mcp": self.mcp} if self.mcp else {}),
             }
         )
+
+
+def _suite(check: Check | None) -> dict[str, Any]:
+    """What a check says of a suite; nothing for one without."""
+    parts = (check.restore, check.fail_to_pass, check.pass_to_pass) if check else ()
+    return {"suite": parts} if any(parts) else {}
+
+
+def _environment(environment: Environment) -> dict[str, Any]:
+    if environment == Environment():
+        return {}
+    image = environment.image
+    made = [image.reference, _listed(image.files)] if image else None
+    return {"environment": [environment.python, _listed(environment.pip), _listed(environment.npm), environment.setup, made]}
 
 
 def _listed(files: tuple[TaskFile, ...]) -> list[list[Any]]:

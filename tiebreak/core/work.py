@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -61,6 +61,23 @@ class Changes(Record, frozen=True, kw_only=True):
     """Unified; cut in the middle where it is very long."""
 
 
+class TestResult(Record, frozen=True, kw_only=True):
+    """How one test of a check went."""
+
+    __test__: ClassVar[bool] = False
+    id: str
+    """As the runner of the tests names it."""
+    status: str
+    """passed, failed, error, skipped, missing, or forged: one that passes although it must fail."""
+    group: str = ""
+    """fail_to_pass, pass_to_pass, or empty."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it passed."""
+        return self.status == "passed"
+
+
 class Verdict(Record, frozen=True, kw_only=True):
     """What the check said."""
 
@@ -69,6 +86,8 @@ class Verdict(Record, frozen=True, kw_only=True):
     problem: str = ""
     """Why the check itself could not be run; then nothing is said about the work."""
     seconds: float = 0.0
+    tests: tuple[TestResult, ...] = ()
+    """Each test, where the check runs a suite."""
 
 
 class Isolation(Record, frozen=True, kw_only=True):
@@ -237,11 +256,21 @@ class Work(Record, frozen=True, kw_only=True):
     checked: bool = False
     """The check ran to its end."""
     check_output: str = ""
+    tests: tuple[TestResult, ...] = ()
+    """How each test of the check went, where it runs a suite."""
     isolation: Isolation = Isolation()
     hosts: tuple[str, ...] = ()
     agent_version: str = ""
     permissions: str = ""
     """How the agent was allowed to act, in its own words."""
+
+    @property
+    def test_counts(self) -> Mapping[str, tuple[int, int]]:
+        """By group, how many tests of the check passed, and of how many; nothing where no suite was run."""
+        groups: dict[str, list[bool]] = {}
+        for test in self.tests:
+            groups.setdefault(test.group, []).append(test.passed)
+        return {name: (sum(passed), len(passed)) for name, passed in groups.items()}
 
     @property
     def interventions(self) -> int:

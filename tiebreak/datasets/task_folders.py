@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import re
 import shlex
+import shutil
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tiebreak.core.task import Check, Solution, Task, TaskFile, TaskLimits
-from tiebreak.datasets.task_markdown import FrontMatter, check_of, limits_of, split_front_matter
+from tiebreak.core.task import Check, Environment, Image, Solution, Task, TaskFile, TaskLimits
+from tiebreak.datasets.task_markdown import FrontMatter, check_of, limits_of, servers_of, split_front_matter
 
 _LARGEST_FILE = 16 * 1024 * 1024
 _NEVER = frozenset({".git", "__pycache__", ".DS_Store", "node_modules"})
@@ -38,6 +41,7 @@ def read_folder(folder: Path) -> tuple[FrontMatter, str, Task]:
         cheat=_overlay(cheat, folder),
         limits=limits_of(front),
         needs=tuple(front.needs),
+        mcp=servers_of(front),
     )
     return front, prompt.strip(), task
 
@@ -104,6 +108,10 @@ reward=/logs/verifier/reward.txt
 exit $code
 """
 _HIDDEN = ".harbor-tests"
+_DPKG = Path("/var/lib/dpkg/info")
+_TESTS_IN_IMAGE = f"""\
+rm -rf /tests && mv {_HIDDEN} /tests
+"""
 
 
 @dataclass(slots=True)
@@ -113,15 +121,20 @@ class _Image:
     workdir: str = "/app"
     env: tuple[tuple[str, str], ...] = ()
     copies: tuple[tuple[str, str], ...] = ()
+    commands: tuple[str, ...] = ()
+    """What its RUN lines do in the working folder."""
+    pip: tuple[str, ...] = ()
 
 
-def read_harbor(folder: Path) -> tuple[FrontMatter, str, Task]:
-    """A Harbor task; raises CannotRunHere when it needs a container."""
+def read_harbor(folder: Path, engine: str = "") -> tuple[FrontMatter, str, Task]:
+    """A Harbor task, its image made by a container engine. Without one, raises CannotRunHere when it needs one."""
+    if engine:
+        return _in_container(folder, engine)
     settings = tomllib.loads(_text(folder / "task.toml", folder))
     image = _dockerfile(folder / "environment" / "Dockerfile", folder)
     test, solve = _read(folder / "tests" / "test.sh", folder), folder / "solution" / "solve.sh"
     if found := _DOWNLOADS.search(test):
-        raise CannotRunHere(f"its tests/test.sh uses {found[1]!r}, and checks have no network; it needs Docker")
+        raise CannotRunHere(f"its tests/test.sh uses {found[1]!r}, and checks have no network")
     exports = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in image.env)
     check = Check(
         script=exports + _HARBOR_CHECK,
@@ -141,6 +154,47 @@ def read_harbor(folder: Path) -> tuple[FrontMatter, str, Task]:
             memory_mb=int(environment.get("memory_mb", 2048)),
         ),
         links=((image.workdir, "."), ("/tests", _HIDDEN), ("/logs", "")),
+        environment=_environment_of(image, exports),
+    )
+    return FrontMatter(title=task.title), _text(folder / "instruction.md", folder).strip(), task
+
+
+def _environment_of(image: _Image, exports: str) -> Environment:
+    """The packages and the set-up that an image's RUN lines come to."""
+    pinned = "".join(f"{name}\n" for name in image.pip).encode()
+    commands = "".join(f"{command}\n" for command in image.commands)
+    return Environment(
+        pip=(TaskFile(path="packages.txt", content=pinned),) if pinned else (), setup=exports + commands if commands else ""
+    )
+
+
+def _in_container(folder: Path, engine: str) -> tuple[FrontMatter, str, Task]:
+    """A Harbor task as it is: its own image, its test script in it."""
+    settings = tomllib.loads(_text(folder / "task.toml", folder))
+    context, solve = folder / "environment", folder / "solution" / "solve.sh"
+    agent, environment = settings.get("agent", {}), settings.get("environment", {})
+    meta = settings.get("task", {}) | settings.get("metadata", {})
+    reference = str(environment.get("docker_image") or "")
+    if not reference and not (context / "Dockerfile").is_file():
+        raise CannotRunHere("it has neither environment/Dockerfile nor an image")
+    _read(folder / "tests" / "test.sh", folder)
+    task = Task(
+        title=str(meta.get("title") or meta.get("name") or folder.name),
+        tags=tuple(map(str, meta.get("tags", ()))),
+        check=Check(
+            script=_TESTS_IN_IMAGE + _HARBOR_CHECK,
+            files=files_below(folder / "tests", root=folder, prefix=f"{_HIDDEN}/"),
+            timeout_s=float(settings.get("verifier", {}).get("timeout_sec", 120.0)),
+            in_image=True,
+        ),
+        solution=Solution(script=_text(solve, folder)) if solve.is_file() else None,
+        limits=TaskLimits(
+            timeout_s=float(agent["timeout_sec"]) if "timeout_sec" in agent else None,
+            memory_mb=int(environment.get("memory_mb", 2048)),
+        ),
+        environment=Environment(
+            image=Image(engine=engine, files=() if reference else files_below(context, root=folder), reference=reference)
+        ),
     )
     return FrontMatter(title=task.title), _text(folder / "instruction.md", folder).strip(), task
 
@@ -158,9 +212,9 @@ def _dockerfile(path: Path, root: Path) -> _Image:
 def _instruction(image: _Image, word: str, rest: str) -> None:
     """Take note of one line; what only a container can do makes the task one that cannot run here."""
     if word == "FROM" and not _PLAIN_IMAGE.match(rest.split(maxsplit=1)[0]):
-        raise CannotRunHere(f"it is built on the image {rest!r}, which needs Docker")
-    if word == "RUN" and not rest.startswith("mkdir "):
-        raise CannotRunHere(f"its Dockerfile runs {rest!r}, which needs Docker")
+        raise CannotRunHere(f"it is built on the image {rest!r}; {_NEEDS_ENGINE}")
+    if word == "RUN":
+        _note_commands(image, rest)
     if word == "WORKDIR":
         image.workdir = rest
     elif word == "ENV":
@@ -169,6 +223,52 @@ def _instruction(image: _Image, word: str, rest: str) -> None:
     elif word in ("COPY", "ADD"):
         *sources, target = [part for part in shlex.split(rest) if not part.startswith("--")]
         image.copies += tuple((source, target) for source in sources)
+
+
+_NOTHING_TO_DO = re.compile(
+    r"apt(?:-get)? (?:-\S+ )*(?:update|clean|autoremove).*|rm -rf? (?:/var/lib/apt/lists/?\S*|/root/\.cache)|true"
+)
+_ENGINE_ONLY = re.compile(
+    r"\b(?:useradd|adduser|usermod|groupadd|chown|su|service|systemctl|curl|wget|git clone|npm|update-\w+)\b"
+)
+_NEEDS_ENGINE = "it needs podman or docker (--sandbox)"
+_APT = re.compile(r"apt(?:-get)? (?:-\S+ )*install (.*)")
+_PIP = re.compile(r"(?:python3? -m )?pip3? (?:-\S+ )*install (.*)")
+_PINNED = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?==[\w.!+-]+")
+_ABSOLUTE = re.compile(r"(?<![\w.$~}])/[\w.-]+[\w./-]*")
+_HARMLESS = ("/dev/null", "/usr/bin/", "/bin/")
+
+
+def _note_commands(image: _Image, line: str) -> None:
+    """What a RUN line does, as far as this machine can do the same: packages that are here, and work in the folder."""
+    for command in map(str.strip, re.split(r"&&|;(?=\s)", line)):
+        if not command or _NOTHING_TO_DO.fullmatch(command):
+            continue
+        if found := _APT.fullmatch(command):
+            _refuse_absent(word for word in found[1].split() if not word.startswith("-"))
+        elif found := _PIP.fullmatch(command):
+            names = [word.strip("'\"") for word in found[1].split() if not word.startswith("-")]
+            if loose := [name for name in names if not _PINNED.fullmatch(name)]:
+                raise CannotRunHere(f"its Dockerfile installs {loose[0]!r} without a version; {_NEEDS_ENGINE}")
+            image.pip += tuple(names)
+        else:
+            _refuse_outside(command.removesuffix("|| true"), image.workdir)
+            image.commands += (command,)
+
+
+def _refuse_absent(packages: Iterable[str]) -> None:
+    """Debian's packages that this machine does not have."""
+    listed = [package.partition("=")[0] for package in packages]
+    if absent := [name for name in listed if not any(_DPKG.glob(f"{glob.escape(name)}*.list")) and shutil.which(name) is None]:
+        raise CannotRunHere(f"its Dockerfile installs {', '.join(absent)}, not installed here; {_NEEDS_ENGINE}")
+
+
+def _refuse_outside(command: str, workdir: str) -> None:
+    if found := _ENGINE_ONLY.search(command):
+        raise CannotRunHere(f"its Dockerfile runs {found[0]!r}; {_NEEDS_ENGINE}")
+    for path in _ABSOLUTE.findall(command):
+        if not (path.startswith(_HARMLESS) or path == workdir or path.startswith(f"{workdir.rstrip('/')}/")):
+            raise CannotRunHere(f"its Dockerfile runs {command!r} outside {workdir}; {_NEEDS_ENGINE}")
 
 
 def _copied(context: Path, image: _Image, root: Path) -> tuple[TaskFile, ...]:
@@ -197,7 +297,7 @@ def _below(target: str, workdir: str) -> str:
     if target.rstrip("/") == workdir.rstrip("/"):
         return ""
     if not target.startswith(workdir.rstrip("/") + "/"):
-        raise CannotRunHere(f"it puts files at {target}, outside its working folder {workdir}; it needs Docker")
+        raise CannotRunHere(f"it puts files at {target}, outside its working folder {workdir}; {_NEEDS_ENGINE}")
     return target[len(workdir.rstrip("/")) + 1 :].rstrip("/")
 
 
@@ -211,19 +311,28 @@ class _Language:
     needs: tuple[str, ...]
     test: str
     """The script; {tests} stands for the test files."""
+    processes: int = TaskLimits().processes
+    """Most processes and threads."""
     refused: str = ""
     """Why its tests cannot run here, whatever is installed."""
 
 
+_CMAKE = """\
+mkdir "$TMPDIR"/{name} && cp -r . "$TMPDIR"/{name} && cd "$TMPDIR"/{name}
+cmake -S . -B build -DEXERCISM_RUN_ALL_TESTS=1 && cmake --build build"""
+"""Their CMakeLists.txt names everything by the folder it lies in."""
+_PYTEST = 'python3 -I "$RUN_PYTEST" {tests}'
 _LANGUAGES = {
-    ".py": _Language(needs=("python3",), test='python3 -I "$RUN_TESTS" {tests}'),
+    # The sandbox always has the Python that runs us.
+    ".py": _Language(needs=(), test='python3 -I "$RUN_TESTS" {tests}'),
     ".go": _Language(needs=("go",), test="GOFLAGS=-mod=mod GOPROXY=off go test ./..."),
     ".rs": _Language(needs=("cargo",), test="cargo test --offline -q -- --include-ignored"),
     ".sh": _Language(needs=("bats",), test="BATS_RUN_SKIPPED=true bats {tests}"),
     ".bats": _Language(needs=("bats",), test="BATS_RUN_SKIPPED=true bats {tests}"),
     ".js": _Language(needs=("node",), test="node --test {tests}", refused="its tests want jest from npm"),
     ".java": _Language(needs=("java",), test="", refused="its tests want Gradle and what it downloads"),
-    ".cpp": _Language(needs=("cmake", "g++"), test="cmake -S . -B build && cmake --build build"),
+    # Tests of concurrency start a thousand threads.
+    ".cpp": _Language(needs=("cmake", "g++"), test=_CMAKE, processes=2048),
 }
 
 
@@ -235,12 +344,14 @@ def read_exercism(folder: Path) -> tuple[FrontMatter, str, Task]:
     language = _language(folder, solutions, tests)
     hidden = tuple(task_file(folder / path, path, root=folder) for path in tests)
     extra = tuple(file for file in files_below(folder, root=folder) if not file.path.startswith((".meta/", ".docs/")))
+    script = language.test.format(tests=" ".join(map(shlex.quote, tests)), name=shlex.quote(folder.name)) + "\n"
     task = Task(
         title=f"{folder.name}: {config.get('blurb', '')}".rstrip(": "),
         files=tuple(file for file in extra if file.path not in tests),
-        check=Check(script=language.test.format(tests=" ".join(map(shlex.quote, tests))) + "\n", files=hidden, timeout_s=180.0),
+        check=Check(script=script, files=hidden, timeout_s=180.0),
         solution=_example(folder, examples, solutions),
         needs=language.needs,
+        limits=TaskLimits(processes=language.processes),
     )
     documents = [folder / ".docs" / f"{name}.md" for name in ("introduction", "instructions", "instructions.append")]
     texts = [_text(document, folder).strip() for document in documents if document.is_file()]
@@ -258,11 +369,14 @@ def _language(folder: Path, solutions: tuple[str, ...], tests: tuple[str, ...]) 
     if language.refused and (suffix != ".js" or "node:test" not in text):
         raise CannotRunHere(language.refused)
     if suffix == ".py" and re.search(r"^\s*(?:import|from) pytest", text, re.MULTILINE):
-        raise CannotRunHere("its tests want pytest, which checks do not have")
+        return _Language(needs=language.needs, test=_PYTEST)
     return language
 
 
 def _example(folder: Path, examples: tuple[str, ...], solutions: tuple[str, ...]) -> Solution | None:
-    """The reference: each example stands for the solution file of the same kind."""
-    pairs = list(zip(examples, solutions, strict=False))
+    """The reference: each example stands for the next solution file with the same ending."""
+    pairs = []
+    for suffix in dict.fromkeys(Path(example).suffix for example in examples):
+        alike = [[path for path in paths if path.endswith(suffix)] for paths in (examples, solutions)]
+        pairs += list(zip(*alike, strict=False))
     return Solution(files=tuple(task_file(folder / example, path, root=folder) for example, path in pairs)) if pairs else None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 SECTIONS = ("workspace", "verify", "solution", "cheat")
+_SERVER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
 _MOST_LINES = 20_000
 _LONGEST_INFO = 1_000
 """Of a file, and of what stands behind a fence: so much is read in less than a second, whatever it says."""
@@ -50,6 +51,13 @@ class ExpectPart(msgspec.Struct, forbid_unknown_fields=True):
     max_files_changed: int | None = None
 
 
+class PackagesPart(msgspec.Struct, forbid_unknown_fields=True):
+    """Lock files, or packages written NAME==VERSION."""
+
+    pip: list[str] = msgspec.field(default_factory=list)
+    npm: list[str] = msgspec.field(default_factory=list)
+
+
 class FrontMatter(msgspec.Struct, forbid_unknown_fields=True):
     """The fields before the prompt; all of them may be left out."""
 
@@ -62,6 +70,20 @@ class FrontMatter(msgspec.Struct, forbid_unknown_fields=True):
     protect: list[str] = msgspec.field(default_factory=list)
     expect: ExpectPart = msgspec.field(default_factory=ExpectPart)
     needs: list[str] = msgspec.field(default_factory=list)
+    repo: str = ""
+    """A git repository; the workspace is one of its commits."""
+    commit: str = ""
+    test_patch: str = ""
+    """A file with the patch that brings the hidden tests."""
+    solution_patch: str = ""
+    fail_to_pass: list[str] = msgspec.field(default_factory=list)
+    pass_to_pass: list[str] = msgspec.field(default_factory=list)
+    packages: PackagesPart = msgspec.field(default_factory=PackagesPart)
+    python: str = ""
+    """The interpreter of a virtual environment on this machine."""
+    setup: str = ""
+    mcp: dict[str, str] = msgspec.field(default_factory=dict)
+    """Servers by name, and the command that starts each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +122,7 @@ def read_markdown(text: str) -> tuple[FrontMatter, str, Task]:
         cheat=_solution(cheat),
         limits=limits_of(front),
         needs=tuple(front.needs),
+        mcp=servers_of(front),
     )
     return front, prompt, task
 
@@ -138,6 +161,14 @@ def limits_of(front: FrontMatter) -> TaskLimits:
         processes=front.limits.pids,
         file_mb=front.limits.file_mb,
     )
+
+
+def servers_of(front: FrontMatter) -> tuple[tuple[str, str], ...]:
+    """The servers a task offers. Agents make the names of tools from theirs."""
+    for name, command in front.mcp.items():
+        if not _SERVER_NAME.fullmatch(name) or not command.strip():
+            raise ValueError(f"mcp: {name!r} must be a name of letters, digits and _, with the command that starts the server")
+    return tuple(front.mcp.items())
 
 
 def _split(body: str, skipped: int) -> tuple[str, dict[str, list[_Block]]]:

@@ -11,11 +11,16 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from msgspec import structs
+
 from tiebreak.core.digest import digest_of_texts, order_key
 from tiebreak.core.errors import DatasetError
 from tiebreak.core.message import user
+from tiebreak.core.run import Source
 from tiebreak.core.sample import Sample
-from tiebreak.core.task import Task
+from tiebreak.core.task import Task, TaskFile
+from tiebreak.datasets.repository import folder_files
+from tiebreak.datasets.task_environment import completed
 from tiebreak.datasets.task_folders import CannotRunHere, read_exercism, read_folder, read_harbor
 from tiebreak.datasets.task_markdown import FrontMatter, read_markdown
 
@@ -45,7 +50,7 @@ class Tasks:
         numbers: dict[str, int] = {}
         self.shuffle = array("Q", [order_key(sample.id) for sample in self._samples])
         self.categories = array("I", [numbers.setdefault(s.category, len(numbers)) for s in self._samples])
-        self.scorers = ("check",)
+        self.scorers = tuple(dict.fromkeys(scorer for sample in self._samples for scorer in sample.scorers)) or ("check",)
         self.digest = digest_of_texts([sample.asked_digest for sample in self._samples])
 
     def __len__(self) -> int:
@@ -57,16 +62,19 @@ class Tasks:
 
 def spelled(paths: Iterable[str | Path]) -> str:
     """The dataset name of some task files and folders."""
+    if not all(str(path).strip() for path in paths):
+        raise DatasetError("a task has an empty name; name a file, a folder of tasks or a pattern")
     return SCHEME + os.pathsep.join(str(Path(path).expanduser().absolute()) for path in paths)
 
 
-def load(name: str) -> Tasks:
+def load(name: str, source: Source | None = None) -> Tasks:
     """The tasks a name stands for: `tasks:PATH`, several paths separated as in $PATH."""
+    common = folder_files(Path(source.workspace)) if source and source.workspace else ()
     samples: dict[str, Sample] = {}
     skipped: list[tuple[str, str]] = []
     for path, root in _find_tasks(name.removeprefix(SCHEME).split(os.pathsep)):
         try:
-            sample = read_task(path, root)
+            sample = _on_copy(read_task(path, root, source.sandbox if source else ""), common)
         except CannotRunHere as reason:
             skipped.append((str(path), str(reason)))
             continue
@@ -76,6 +84,13 @@ def load(name: str) -> Tasks:
     if not samples:
         raise DatasetError(f"no task can run here: {'; '.join(f'{path}: {why}' for path, why in skipped[:5])}")
     return Tasks(name, samples.values(), skipped)
+
+
+def _on_copy(sample: Sample, files: tuple[TaskFile, ...]) -> Sample:
+    """A task that brings no files of its own, with those of the folder it is to be done in."""
+    if not files or sample.task is None or sample.task.files:
+        return sample
+    return structs.replace(sample, task=structs.replace(sample.task, files=files))
 
 
 def checked_tasks(name: str, folder: Path) -> Tasks:
@@ -97,11 +112,12 @@ def checked_tasks(name: str, folder: Path) -> Tasks:
     return Tasks(name, samples.values(), skipped, folders)
 
 
-def read_task(path: Path, root: Path | None = None) -> Sample:
+def read_task(path: Path, root: Path | None = None, engine: str = "") -> Sample:
     """One task as a sample. Raises CannotRunHere when this machine lacks what it needs."""
     read = _reader_of(path)
     try:
-        front, prompt, task = read(path)
+        front, prompt, task = read_harbor(path, engine) if read is read_harbor else read(path)
+        task = completed(front, task, path if path.is_dir() else path.parent)
     except (ValueError, KeyError, OSError, tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
         raise DatasetError(f"{path}: {_reason(error)}") from None
     missing = [tool for tool in task.needs if shutil.which(tool) is None]
@@ -113,7 +129,7 @@ def read_task(path: Path, root: Path | None = None) -> Sample:
         id=name,
         messages=(user(prompt),),
         category=_level_of(path),
-        scorers=("check",),
+        scorers=("check", "tests") if task.check and task.check.fail_to_pass else ("check",),
         task=task,
         metadata={"title": task.title, "tags": list(task.tags)},
     )

@@ -29,20 +29,41 @@ from tiebreak.core.run import TaskRules
 from tiebreak.core.steps import call_in_words
 from tiebreak.core.task import Task
 from tiebreak.core.trial import Output, Trial
-from tiebreak.core.work import Changes, Gateway, Isolation, PermissionRequest, Step, Verdict, Work, WorkOutcome, Workspace
+from tiebreak.core.work import (
+    Changes,
+    Command,
+    Gateway,
+    Isolation,
+    PermissionRequest,
+    Step,
+    Verdict,
+    Work,
+    WorkOutcome,
+    Workspace,
+)
 from tiebreak.engine.call import Caller
 from tiebreak.engine.context import TrialContext
 from tiebreak.engine.gateway_calls import GatewayCalls, context_of, gateway_name
 from tiebreak.engine.hidden_files import without_hidden_lines
+from tiebreak.engine.task_control import SolutionTrials
 
 _LONGEST_STEP = 20_000
 _LARGEST_TRANSCRIPT = 2_000_000
 _SHOWN_OUTPUT = 6_000
+_MOST_TESTS = 5_000
 _FOLLOW_UP = "The work was checked and does not pass yet. The check said:\n\n{output}\n\nPlease go on until it passes."
 _LOCAL_TURN_TOKENS = 4096
 _EMBEDDED_TURN_TOKENS = 512
 """A small local model that has lost its way writes for ever: its turns have an end, unless the user set another. The
 embedded runtime's is an eighth of the context it is given."""
+_REPOSITORY_S = 120.0
+_REPOSITORY = """\
+command -v git >/dev/null || exit 0
+export GIT_AUTHOR_DATE="2026-01-01T00:00:00Z" GIT_COMMITTER_DATE="2026-01-01T00:00:00Z"
+git init -q -b main . && git config user.name agent && git config user.email agent@localhost
+git add -A -f . && git commit -q --allow-empty -m start
+"""
+"""Agents find their way by git: the workspace is a repository with one commit, the same for all, and nothing of its past."""
 _NOBODY = "Nobody can answer questions here: decide yourself. "
 
 
@@ -55,16 +76,18 @@ class TaskSetup:
     clock: Clock
     tell: Callable[[Event], None]
     attendant: Attendant | None = None
+    solutions: SolutionTrials | None = None
+    """Tries the solution of a task whose check fails; None: a failing check is believed."""
 
     def seconds_for(self, task: Task) -> float:
-        """Most seconds an agent may work on a task: a task may set less than the run."""
+        """Most seconds an agent may work on a task: what was asked for, else less than usual where the task says so."""
         own = task.limits.timeout_s
-        return self.rules.timeout_s if own is None else min(own, self.rules.timeout_s)
+        return self.rules.timeout_s if own is None or self.rules.timeout_asked else min(own, self.rules.timeout_s)
 
     def calls_for(self, task: Task) -> int:
         """Most calls of the model for a task."""
         own = task.limits.max_model_calls
-        return self.rules.max_model_calls if own is None else min(own, self.rules.max_model_calls)
+        return self.rules.max_model_calls if own is None or self.rules.calls_asked else min(own, self.rules.max_model_calls)
 
 
 class TaskTrialContext(TrialContext):
@@ -100,6 +123,7 @@ class TaskTrialContext(TrialContext):
         self._worker: asyncio.Task[Any] | None = None
         self._halted: BaseException | None = None
         self._one_at_a_time = asyncio.Lock()
+        self._proves_task = False
 
     @property
     def gateway(self) -> Gateway:
@@ -275,6 +299,9 @@ class TaskTrialContext(TrialContext):
 
     async def work(self, agent: Agent) -> BenchmarkError | None:
         """Let the agent work until it is done, its time is over, or it cannot go on; the error says which."""
+        self._proves_task = agent.control
+        if not agent.control:
+            await self._workspace.run(Command(argv=("/bin/sh", "-c", _REPOSITORY), timeout_s=_REPOSITORY_S))
         self._began = self._setup.clock.monotonic()
         self.note("prompt", self._trial.sample.prompt, actor="runner")
         seconds = self._setup.seconds_for(self._task)
@@ -315,7 +342,7 @@ class TaskTrialContext(TrialContext):
         own_doing = _out_of_context(error) or isinstance(error, RejectedRequest)
         unreached = isinstance(error, (ProviderError, SandboxError)) and not own_doing and not changes.files
         if self._task.check is not None and not unreached:
-            verdict = await self.verify()
+            verdict = await self._believed(await self.verify())
         return Work(
             outcome=_outcome(self._task, error, verdict, changes, asked=self.last_was_question),
             seconds=seconds,
@@ -333,11 +360,24 @@ class TaskTrialContext(TrialContext):
             changes=changes,
             checked=verdict is not None and not verdict.problem,
             check_output=(verdict.problem or verdict.output)[-_LONGEST_STEP:] if verdict else "",
+            tests=verdict.tests[:_MOST_TESTS] if verdict else (),
             isolation=self._workspace.isolation,
             agent_version=self.agent_version,
             permissions=self.permissions,
             hosts=tuple(self._workspace.hosts),
         )
+
+    async def _believed(self, verdict: Verdict) -> Verdict:
+        """A failing check is held against the work only where the task's own solution passes it."""
+        trials = self._setup.solutions
+        if verdict.passed or verdict.problem or trials is None or self._proves_task:
+            return verdict
+        problem = await trials.problem(self._task)
+        if not problem:
+            return verdict
+        self.note("error", problem, actor="runner")
+        self._verdict = structs.replace(verdict, problem=problem)
+        return self._verdict
 
 
 def _is_question(text: str) -> bool:

@@ -150,13 +150,14 @@ class Responses(Dialect):
 
     def writer(self, head: AnswerHead, body: bytes) -> StreamWriter:
         """A response's events."""
-        custom = responses.custom_tools(body)
-        return responses.Writer(model=head.model, reply_id=head.id, created=head.created, custom=custom)
+        custom, namespaces = responses.custom_tools(body), responses.tool_namespaces(body)
+        return responses.Writer(model=head.model, reply_id=head.id, created=head.created, custom=custom, namespaces=namespaces)
 
     def whole(self, reply: Reply, head: AnswerHead, body: bytes) -> dict[str, Any]:
         """A response."""
         custom = responses.custom_tools(body) if reply.tool_calls else ()
-        return responses.encode_reply(reply, reply_id=head.id, created=head.created, custom=custom)
+        namespaces = responses.tool_namespaces(body) if reply.tool_calls else {}
+        return responses.encode_reply(reply, reply_id=head.id, created=head.created, custom=custom, namespaces=namespaces)
 
     def count(self, tokens: int) -> dict[str, Any]:
         """How long a prompt is."""

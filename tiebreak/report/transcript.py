@@ -13,12 +13,14 @@ import msgspec
 from tiebreak.core.files import atomic_writer, slug
 from tiebreak.core.work import Step, Work
 from tiebreak.report.work import short_names
+from tiebreak.report.work_tests import suite_lines, suite_summary
 from tiebreak.store.reader import StoreReader
 
 ATTEMPTS = "attempts"
 ATIF = "ATIF-v1.4"
 """The Agent Trajectory Interchange Format, as Harbor reads it."""
 _FENCE = "`````"
+_MOST_TESTS = 500
 _ATTEMPTS = (
     "SELECT t.id, c.label, c.model, c.agent, t.sample, t.repeat, t.input_tokens, t.output_tokens, t.cached_tokens, t.cost_usd,"
     " t.failure, w.work, w.transcript FROM trials t JOIN contestants c ON c.contestant = t.contestant"
@@ -58,8 +60,15 @@ def transcript(row: Mapping[str, Any] | sqlite3.Row, work: Work, steps: Sequence
         f"# {row['sample']}: {row['label']}",
         f"{work.outcome.replace('_', ' ')} after {work.seconds:.1f} s: {work.model_calls} calls, {work.tool_calls} tool calls",
         *([f"Failure: {row['failure']}"] if row["failure"] else []),
+        *_suite(work),
     ]
     return "\n\n".join([*head, *(_told(number, step) for number, step in enumerate(steps, start=1))])
+
+
+def _suite(work: Work) -> list[str]:
+    if not work.tests:
+        return []
+    return [suite_summary(work), "\n".join([_FENCE, *suite_lines(work, _MOST_TESTS), _FENCE])]
 
 
 def _told(number: int, step: Step) -> str:

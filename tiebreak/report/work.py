@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tiebreak.core.contestant import Contestant
 from tiebreak.core.record import Record
 from tiebreak.core.work import Work, WorkOutcome
+from tiebreak.report.work_tests import suite_summary
 from tiebreak.store.reader import StoreReader
 
 _LONGEST_REASON = 400
@@ -150,10 +151,10 @@ def _attempt(row: Sequence[Any], short: Mapping[str, str]) -> Attempt:
     return Attempt(
         sample=sample,
         task=short[sample],
-        work=replace(work, check_output="", changes=replace(work.changes, diff="")),
+        work=replace(work, check_output="", tests=(), changes=replace(work.changes, diff="")),
         waits_s=(queue_s or 0.0) + (retry_s or 0.0),
         tokens=(sent or 0) + (made or 0),
-        reason=(failure or check_lines[-1])[:_LONGEST_REASON],
+        reason=(failure or suite_summary(work) or check_lines[-1])[:_LONGEST_REASON],
     )
 
 

@@ -22,7 +22,7 @@ from tiebreak.report.work import RANKINGS, short_names, solved_alone
 from tiebreak.store.reader import StoreReader
 
 REPORT_CSV = "comparison_report.csv"
-_LEFT_OUT_OF_CSV = ("check_output", "diff", "files", "said")
+_LEFT_OUT_OF_CSV = ("check_output", "diff", "files", "said", "tests")
 _FORMULA = re.compile(r"[\s\u200b-\u200d\u2060\ufeff]*[=+\-@\t\r]")
 _ATTEMPTS = (
     "SELECT t.id, c.label, c.model, c.provider, c.agent, t.sample, t.repeat, t.model_s, t.queue_s, t.retry_s, t.input_tokens,"
@@ -106,6 +106,9 @@ def _attempt_data(row: sqlite3.Row, task: str) -> dict[str, Any]:
         "permissions": work.permissions,
         "hosts": ", ".join(work.hosts),
         "files": list(work.changes.files),
+        "tests_passed": sum(test.passed for test in work.tests) if work.tests else None,
+        "tests_total": len(work.tests) or None,
+        "tests": [{"id": test.id, "status": test.status, "group": test.group} for test in work.tests],
         "said": row["text"] or "",
         "check_output": work.check_output,
         "diff": work.changes.diff,

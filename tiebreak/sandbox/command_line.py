@@ -32,6 +32,7 @@ _ETC_FILES = ("ld.so.cache", "localtime", "ssl/openssl.cnf", "pki/tls/openssl.cn
 _OWN_ETC = ("passwd", "group", "hosts", "resolv.conf", "nsswitch.conf")
 _PROC_OF_ROOT = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "mtrr", "pressure"))
 _OPEN_FILES = 4096
+_VAR_TMP = ("--symlink", "../tmp", "/var/tmp")  # noqa: S108 - the sandbox's own
 _BEGIN = r"""printf '\001' >&0 || exit 120; exec <"$1"; shift; exec "$@" """
 """Says that the program begins, on the socket; takes the program's own input instead; becomes the program."""
 _NO_CHANGES = 0x1 | 0x2 | 0x4 | 0x8
@@ -46,6 +47,8 @@ class Folders:
     home: Path
     temporary: Path
     """For programs that have no /tmp of their own."""
+    root: Path | None = None
+    """The folder that programs of an image see as the root of their system; the workspace lies in it."""
 
     @classmethod
     def below(cls, folder: Path, isolation: Isolation) -> Folders:
@@ -64,6 +67,16 @@ class Folders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """A system that programs see instead of this machine's."""
+
+    system: tuple[tuple[str, str], ...]
+    """Folders of this machine that make it up and cannot be changed, and where they are shown."""
+    workdir: str
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
     """What programs inside may see and use."""
 
@@ -77,6 +90,21 @@ class Box:
     """Files of ours that programs inside may read; see `extra_path`."""
     links: tuple[tuple[str, str], ...] = ()
     """Absolute paths that lead into the workspace, or are empty folders; see Task.links."""
+
+    readable: tuple[str, ...] = ()
+    """Folders of this machine that programs inside may read: what the task's environment is made of."""
+    path: tuple[str, ...] = ()
+    """Folders that come first on PATH."""
+    mounts: tuple[tuple[str, str], ...] = ()
+    """A folder of this machine, and where programs inside find it; needs namespaces."""
+    environment_python: str = ""
+    machine: Machine | None = None
+    """None for this machine's own system."""
+
+    @property
+    def python(self) -> str:
+        """The interpreter of the task's environment; ours where it has none."""
+        return self.environment_python or ("python3" if self.machine else python_inside())
 
     def extra_path(self, name: str) -> str:
         """Where programs inside find an extra file."""
@@ -96,6 +124,8 @@ class Box:
     @property
     def cwd(self) -> str:
         """The workspace as programs inside see it."""
+        if self.machine is not None:
+            return self.machine.workdir
         return WORKSPACE if self.namespaces else str(self._outside.workspace)
 
     @property
@@ -133,6 +163,7 @@ class Bubblewrap:
         return self.version >= (0, 8)
 
 
+_USER = 1000
 _NOBODY = 65534
 _NEEDED_TO_BE_ANOTHER = 1 << 0 | 1 << 2 | 1 << 6 | 1 << 7
 """Capabilities: to give files away, to read others', to change the group, to change the user."""
@@ -178,7 +209,13 @@ def _readable_always() -> tuple[str, ...]:
 
 def environment(box: Box, command: Command) -> dict[str, str]:
     """What programs inside find in their environment: nothing of ours."""
-    own_bin = "".join(f"{folder}/bin:" for folder in _readable_always())
+    own_bin = "".join(f"{folder}:" for folder in (*box.path, *(f"{folder}/bin" for folder in _readable_always())))
+    if box.machine is not None:
+        return {**_environment(box, ""), **box.machine.env, **command.env}
+    return {**_environment(box, own_bin), **command.env}
+
+
+def _environment(box: Box, own_bin: str) -> dict[str, str]:
     return {
         "PATH": f"{own_bin}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": box.home_inside,
@@ -189,7 +226,6 @@ def environment(box: Box, command: Command) -> dict[str, str]:
         "TERM": "dumb",
         "TMPDIR": "/tmp" if box.namespaces else box.extra_path(""),  # noqa: S108 - the sandbox's own
         "PYTHONDONTWRITEBYTECODE": "1",
-        **command.env,
     }
 
 
@@ -269,7 +305,7 @@ def _bubblewrap_words(
     program = bubblewrap()
     if program is None:
         raise SandboxError("bubblewrap is gone from this machine: install the package bubblewrap")
-    arguments = [*_namespaces(program, own_network=own_network)]
+    arguments = [*_namespaces(program, own_network=own_network, user=0 if box.machine else _USER)]
     # It says which process is the first inside, and waits for our word before it goes on: see execute.
     arguments += ["--info-fd", inherited.keep(os.dup(control.fileno())), "--block-fd", inherited.keep(os.dup(control.fileno()))]
     if seccomp.available():
@@ -277,13 +313,14 @@ def _bubblewrap_words(
     arguments += _mounts(box, command, program, inherited, extra)
     for name, value in environment(box, command).items():
         arguments += ["--setenv", name, value]
-    arguments += ["--chdir", WORKSPACE]
+    arguments += ["--chdir", box.cwd]
     yield from (program.path, "--args", inherited.content("\0".join(arguments).encode("utf-8", "surrogateescape")))
 
 
-def _namespaces(program: Bubblewrap, *, own_network: bool) -> Iterator[str]:
+def _namespaces(program: Bubblewrap, *, own_network: bool, user: int) -> Iterator[str]:
     yield from ("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
-    yield from ("--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox", "--uid", "1000", "--gid", "1000")
+    yield from ("--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox")
+    yield from ("--uid", str(user), "--gid", str(user))
     if own_network:
         yield "--unshare-net"
     if program.modern:
@@ -291,27 +328,50 @@ def _namespaces(program: Bubblewrap, *, own_network: bool) -> Iterator[str]:
 
 
 def _mounts(box: Box, command: Command, program: Bubblewrap, inherited: Descriptors, extra: Mapping[str, bytes]) -> Iterator[str]:
-    yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp")  # noqa: S108
+    yield from _machine(box, box.machine) if box.machine else ("--dir", "/run", "--dir", "/var", *_VAR_TMP)
+    yield from ("--proc", "/proc", "--dev", "/dev")
     if os.getuid() == 0:
         # Inside it is an ordinary user, yet the kernel still takes it for root when it guards these by owner.
         for path in filter(os.path.exists, _PROC_OF_ROOT):
             yield from ("--ro-bind", path, path)
     yield from _empty_folder("/tmp", box, program)  # noqa: S108
-    yield from _system()
+    yield from () if box.machine else _system()
     # Written into the new root rather than mounted: a mount costs more than a small file.
-    for source, name in _etc_files():
+    for source, name in _names_files() if box.machine else _etc_files():
         yield from ("--file", inherited.keep(os.open(source, os.O_RDONLY | os.O_CLOEXEC)), f"/etc/{name}")
     for name, content in extra.items():
         yield from ("--file", inherited.content(content), box.extra_path(name))
     for folder in (*_readable_always(), *_checked_readable(box, command)):
         yield from ("--ro-bind", folder, folder)
+    for folder, place in box.mounts:
+        yield from ("--ro-bind", folder, place)
+    yield from _places(box, program)
+    yield from () if box.machine else ("--remount-ro", "/")
+
+
+def _places(box: Box, program: Bubblewrap) -> Iterator[str]:
+    """The workspace, which is a part of an image's own root, the home, and what leads there."""
     if box.folders is None:
         yield from (*_empty_folder(HOME, box, program), *_empty_folder(WORKSPACE, box, program))
     else:
-        yield from ("--bind", str(box.folders.home), HOME, "--bind", str(box.folders.workspace), WORKSPACE)
+        yield from ("--bind", str(box.folders.home), HOME)
+        yield from () if box.machine else ("--bind", str(box.folders.workspace), WORKSPACE)
     for path, target in box.links:
         yield from ("--symlink", posixpath.normpath(f"{WORKSPACE}/{target}"), path) if target else ("--tmpfs", path)
-    yield from ("--remount-ro", "/")
+
+
+def _machine(box: Box, machine: Machine) -> Iterator[str]:
+    """The system of an image: a root of the attempt's own, and over it what nobody can change."""
+    if box.folders is None or box.folders.root is None:
+        raise SandboxError("a task with an image of its own needs folders to run in")
+    yield from ("--bind", str(box.folders.root), "/")
+    for folder, place in machine.system:
+        yield from ("--ro-bind", folder, place)
+    yield from ("--tmpfs", "/run")
+
+
+def _names_files() -> tuple[tuple[str, str], ...]:
+    return tuple((str(_HERE / "etc" / name), name) for name in ("hosts", "resolv.conf"))
 
 
 def _empty_folder(inside: str, box: Box, program: Bubblewrap) -> Iterator[str]:
@@ -343,7 +403,7 @@ def _system() -> tuple[str, ...]:
 def _checked_readable(box: Box, command: Command) -> Iterator[str]:
     """Folders an agent is installed in; never one that would show other attempts or their checks."""
     private = box.folders.all if box.folders else ()
-    for folder in command.readable:
+    for folder in dict.fromkeys((*box.readable, *command.readable)):
         path = Path(folder)
         if not path.is_absolute() or not path.exists():
             raise SandboxError(f"{folder!r} cannot be shown inside the sandbox: it is no folder of this machine")
@@ -354,8 +414,10 @@ def _checked_readable(box: Box, command: Command) -> Iterator[str]:
 
 def _landlock_words(box: Box, command: Command, port: int, procs_files: list[Path], inherited: Descriptors) -> Iterator[str]:
     """Landlock, or nothing but the keeper of the process tree."""
-    if box.links:
-        raise SandboxError(f"the task names folders such as {box.links[0][0]}, which can be had only where bubblewrap works")
+    if box.machine is not None:
+        raise SandboxError("a task with an image of its own can be run only where bubblewrap works")
+    if named := [place for place, _ in box.links] + [place for _, place in box.mounts]:
+        raise SandboxError(f"the task names folders such as {named[0]}, which can be had only where bubblewrap works")
     yield from (python_inside(), "-I", "-S", str(_HERE / "confine.py"))
     yield f"landlock={int(box.isolation.level == 'landlock')}"
     yield f"user={other_user(box.isolation) or ''}"

@@ -15,20 +15,25 @@ import dataclasses
 import json
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
 from tiebreak.core.errors import SandboxError
-from tiebreak.core.work import Command, Finished
+from tiebreak.core.task import TaskFile
+from tiebreak.core.work import Command, Finished, TestResult
 from tiebreak.sandbox import tree
 from tiebreak.sandbox.command_line import Box, Folders, python_inside
 from tiebreak.sandbox.execute import execute
 
 _HERE = Path(__file__).resolve().parent
-_HELPERS = ("run_tests.py", "remote.py", "work_client.py")
+_HELPERS = ("run_tests.py", "run_pytest.py", "twins.py", "remote.py", "work_client.py")
+_GUESTS = frozenset({"pytest_guest.py"})
+"""Programs of ours that run tests where the work is."""
+_MOST_TESTS = 20_000
+_LONGEST_NAME = 400
 _SCRIPT = "check.sh"
 _PRELUDE = 'work() {{ "{python}" -I -S "{client}" "$@"; }}; export -f work; '
 _MOST_REQUEST = 64 << 20
@@ -37,10 +42,11 @@ _MOST_AT_ONCE = 64
 """Requests of one check that are served at the same time."""
 
 
-def helpers(check_files: Sequence[str]) -> dict[str, bytes]:
-    """Files of ours that a check finds in its sandbox, and the names of its own."""
+def helpers(check_files: Sequence[str], suite: Mapping[str, Any] | None = None) -> dict[str, bytes]:
+    """Files of ours that a check finds in its sandbox, the names of its own, and what a runner of tests has to know."""
     own = {name: (_HERE / name).read_bytes() for name in _HELPERS}
-    return {**own, "check_files.json": json.dumps(list(check_files)).encode()}
+    told = {"check_files.json": list(check_files), "suite.json": {**(suite or {}), "files": list(check_files)}}
+    return {**own, **{name: json.dumps(data).encode() for name, data in told.items()}}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,6 +61,8 @@ class Judge:
     """Makes new folders with the work in them; None where the work needs none."""
     program: bool = False
     """The work is one program among the extra files of its sandbox, which has Python's own library and nothing besides."""
+    tests: list[TestResult] = dataclasses.field(default_factory=list)
+    """How each test went, as far as the check said so; filled while it runs."""
 
     async def run_script(self, script: str, *, timeout_s: float) -> Finished:
         """Run a check's script, in which `work` is a command. It is a file: what is on a command line, others may read."""
@@ -74,9 +82,12 @@ class Judge:
                 "JUDGE_FD": str(theirs.fileno()),
                 "CHECK_ROOT": self.check.cwd,
                 "RUN_TESTS": self.check.extra_path("run_tests.py"),
+                "RUN_PYTEST": self.check.extra_path("run_pytest.py"),
             }
             try:
-                return await execute(self.check, structs.replace(command, env=env), passed=(theirs.fileno(),))
+                finished = await execute(self.check, structs.replace(command, env=env), passed=(theirs.fileno(),))
+                self.tests.extend(service.tests)
+                return finished
             finally:
                 serving.cancel()
                 await asyncio.shield(service.close(serving))
@@ -91,6 +102,7 @@ class _Service:
         self._folders: Folders | None = None
         self._one_at_a_time = asyncio.Lock()
         self._running: set[asyncio.Task[None]] = set()
+        self.tests: list[TestResult] = []
 
     async def serve(self, control: socket.socket) -> None:
         """Take requests until there is nobody left to ask."""
@@ -105,13 +117,17 @@ class _Service:
                 for each in sockets:
                     each.close()
                 continue
-            act = self._tests(*sockets) if kind == b"tests" else self._run(*sockets)
-            task = asyncio.create_task(act)
+            task = asyncio.create_task(self._acts[kind][0](*sockets))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
+    @property
+    def _acts(self) -> Mapping[bytes, tuple[Callable[..., Coroutine[Any, Any, None]], int]]:
+        """What can be asked for, and how many sockets come with it."""
+        return {b"tests": (self._tests, 2), b"run": (self._run, 1), b"suite": (self._suite, 2), b"report": (self._report, 1)}
+
     def _known(self, kind: bytes, sockets: int) -> bool:
-        return (kind, sockets) in ((b"tests", 2), (b"run", 1))
+        return kind in self._acts and self._acts[kind][1] == sockets
 
     async def close(self, serving: asyncio.Task[None]) -> None:
         """End what still runs."""
@@ -130,6 +146,36 @@ class _Service:
             finished = await self._executed(box, Command(argv=argv, timeout_s=self._left_s, merged=False), channel.fileno())
             channel.close()
             await _answer(report, finished)
+
+    async def _suite(self, answer: socket.socket, channel: socket.socket) -> None:
+        """A runner of tests beside the work, in folders of its own that hold the tests; it reports by the channel."""
+        with answer, channel:
+            try:
+                reply = await self._suite_ran(json.loads(await _everything(answer)), channel)
+            except (OSError, ValueError, KeyError, TypeError, SandboxError) as error:
+                reply = {"refused": f"the tests cannot be run: {error}"}
+            channel.close()
+            await _answer(answer, reply)
+
+    async def _suite_ran(self, request: dict[str, Any], channel: socket.socket) -> dict[str, Any]:
+        name = str(request["program"])
+        if name not in _GUESTS:
+            raise ValueError(f"{name!r} runs no tests")
+        folders, here = await asyncio.to_thread(self._judge.prepare), self._judge.check.folders
+        assert folders is not None and here is not None
+        await self._transfer(here.workspace, folders.workspace, request["inputs"])
+        laid = tuple(TaskFile(path=str(path), content=base64.b64decode(text)) for path, text in request["files"].items())
+        await asyncio.to_thread(tree.place_files, folders.workspace, laid)
+        box = dataclasses.replace(self._judge.work, folders=folders, extra={name: (_HERE / name).read_bytes()})
+        words = (box.python, "-I", "-B", box.extra_path(name), str(channel.fileno()), box.cwd, *map(str, request["argv"]))
+        return await self._executed(box, Command(argv=words, timeout_s=self._left_s, merged=False), channel.fileno())
+
+    async def _report(self, answer: socket.socket) -> None:
+        """How each test went, as the check says."""
+        with answer, contextlib.suppress(ValueError, KeyError, TypeError):
+            rows = json.loads(await _everything(answer))
+            cut = [{name: str(row[name])[:_LONGEST_NAME] for name in ("id", "status", "group")} for row in rows[:_MOST_TESTS]]
+            self.tests += [TestResult(**row) for row in cut]
 
     async def _run(self, answer: socket.socket) -> None:
         """A command of the work."""

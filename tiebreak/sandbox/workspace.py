@@ -28,28 +28,48 @@ import functools
 import itertools
 import os
 import re
+import shlex
+import stat
+import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
+from tiebreak.core.digest import digest_of
 from tiebreak.core.errors import SandboxError, exhausted
-from tiebreak.core.task import Check, Solution, Task
+from tiebreak.core.task import Check, Solution, Task, TaskFile
 from tiebreak.core.work import Changes, Command, Finished, Isolation, Verdict
 from tiebreak.sandbox import scratch as scratches
 from tiebreak.sandbox import tree
 from tiebreak.sandbox.bridge import Gateway
-from tiebreak.sandbox.command_line import Box, Folders
+from tiebreak.sandbox.command_line import Box, Folders, Machine
 from tiebreak.sandbox.difference import BY_PRODUCTS, cut, differences
 from tiebreak.sandbox.execute import execute
+from tiebreak.sandbox.images import copied_root, fresh_root, machine_for
 from tiebreak.sandbox.judge import Judge, helpers
+from tiebreak.sandbox.layers import cache_folder, layer_for
 from tiebreak.sandbox.scratch import Scratch
 
 _LONGEST_SCRIPT = 100_000
 _NO_PROCESS = os.strerror(errno.EAGAIN)
 _PROCESSES_TRIED = 32
 _STEERING = frozenset({"sitecustomize.py", "usercustomize.py"})
+_SETUP_S = 1800.0
+_MOST_KEPT = 1 << 30
+_MOST_START = 16 << 20
+"""Of a file that an image brings, so much is compared."""
+_NOT_FOUND = 127
+"""The exit code of a shell that does not find a program."""
+_BROUGHT = {"pytest": "false"}
+"""What a runner of ours misses by itself: its word is enough."""
+_CONFIGS = {
+    **{"pytest.ini": b"", ".pytest.ini": b"", "pyproject.toml": b"[tool.pytest"},
+    **{"tox.ini": b"[pytest]", "setup.cfg": b"[tool:pytest]"},
+}
+"""Where pytest looks for its settings, in order, and what must be in the file."""
 _RUNNER_FILES = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini"})
 
 
@@ -58,7 +78,7 @@ class Workspace:
 
     def __init__(self, task: Task, box: Box, folders: Folders, scratch: Scratch) -> None:
         self._task, self._box, self._scratch = task, box, scratch
-        self._workspace, self._home = folders.workspace, folders.home
+        self._workspace, self._home, self._root = folders.workspace, folders.home, folders.root
         self._start = {tree.checked_path(file.path): file for file in task.files}
         self._checks = itertools.count()
         self.isolation = box.isolation
@@ -79,15 +99,44 @@ class Workspace:
         `scratch` is the folder workspaces are made in; `gateway` is where commands that may reach it are led to.
         """
         await asyncio.to_thread(_sweep, scratch)
+        kept = await _set_up(task, isolation, scratch) if task.environment.setup else None
+        if kept is not None:
+            task = structs.replace(task, files=await asyncio.to_thread(_files_in, kept))
         own = Scratch(scratch)
         try:
-            folders = Folders.below(own.path, isolation)
-            box = Box(name=own.name, isolation=isolation, limits=task.limits, gateway=gateway, folders=folders, links=task.links)
-            workspace = cls(task, box, folders, own)
-            await asyncio.to_thread(tree.place_files, workspace._workspace, task.files)
+            box = await asyncio.to_thread(_box, task, isolation, own, gateway)
+            assert box.folders is not None
+            workspace = cls(task, box, box.folders, own)
+            await asyncio.to_thread(workspace._begin, kept)
             yield workspace
         finally:
             await asyncio.shield(own.remove())
+
+    def _begin(self, kept: Path | None) -> None:
+        """Lay the task's files and the folders of its set-up; what an image has there already is part of the start too."""
+        for entry in tree.walk(kept) if kept else ():
+            if entry.kind == stat.S_IFDIR:
+                (self._workspace / entry.path).mkdir(exist_ok=True)
+        tree.place_files(self._workspace, self._task.files)
+        if self._box.machine is not None:
+            entries = (entry for entry in tree.walk(self._workspace, skip=BY_PRODUCTS) if entry.kind == stat.S_IFREG)
+            for entry in entries:
+                content = entry.read(_MOST_START)
+                self._start[entry.path] = TaskFile(path=entry.path, content=content, executable=entry.executable)
+
+    def keep(self, folder: Path) -> None:
+        """Copy the folder's files to a place that lasts: all of them, or none."""
+        part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}."))
+        self._workspace.chmod(0o700)
+        left_out = tree.copy(self._workspace, part, skip=BY_PRODUCTS, most_bytes=_MOST_KEPT, inside=self.path)
+        if left_out:
+            scratches.remove_tree(part)
+            raise SandboxError(f"what the task's set-up made cannot be kept: {left_out[0]}")
+        with contextlib.suppress(OSError):
+            # Somebody else was faster, and made the same.
+            part.rename(folder)
+        if part.exists():
+            scratches.remove_tree(part)
 
     async def run(self, command: Command) -> Finished:
         """Run a command in the folder. Nothing of it is left running afterwards."""
@@ -163,7 +212,10 @@ class Workspace:
         try:
             _refuse_long(check.script)
             judge = await asyncio.to_thread(self._judge, check, folder)
-            return _verdict(await judge.run_script(check.script, timeout_s=check.timeout_s), check, self._task)
+            finished = await judge.run_script(check.script, timeout_s=check.timeout_s)
+            verdict = _verdict(finished, check, self._task)
+            problem = await self._missing_program(check, finished) if finished.code == _NOT_FOUND else ""
+            return structs.replace(verdict, tests=tuple(judge.tests), problem=problem)
         finally:
             await asyncio.shield(asyncio.to_thread(scratches.remove_tree, folder))
 
@@ -171,17 +223,46 @@ class Workspace:
         """The check with its files over a copy of the work, and further copies of the work without them."""
         numbers = itertools.count()
 
-        def prepare() -> Folders:
-            return self._copied(check, _new(folder / f"work-{next(numbers)}"))
-
-        own = self._copied(check, _new(folder / "judge"))
-        tree.place_files(own.workspace, check.files)
         box = dataclasses.replace(self._box, gateway=None)
-        extra = helpers([tree.checked_path(file.path) for file in check.files])
-        return Judge(check=dataclasses.replace(box, folders=own, extra=extra), work=box, prepare=prepare)
 
-    def _copied(self, check: Check, folder: Path) -> Folders:
+        def prepare() -> Folders:
+            return self._copied(check, _new(folder / f"work-{next(numbers)}"), box.machine)
+
+        machine = box.machine if check.in_image else None
+        own = self._copied(check, _new(folder / "judge"), machine)
+        tree.place_files(own.workspace, check.files)
+        extra = helpers([tree.checked_path(file.path) for file in check.files], self._suite(check))
+        return Judge(check=dataclasses.replace(box, folders=own, extra=extra, machine=machine), work=box, prepare=prepare)
+
+    async def _missing_program(self, check: Check, finished: Finished) -> str:
+        """Which program the check's own script calls and does not find; empty when that is only what the work says."""
+        for name in dict.fromkeys(re.findall(r"([\w.+-]+): (?:command )?not found", finished.output)):
+            if not re.search(rf"(?<![\w.+-]){re.escape(name)}(?![\w+-])", check.script) and name not in _BROUGHT:
+                continue
+            look = Command(argv=("/bin/sh", "-c", f"{_BROUGHT.get(name, 'command -v')} {shlex.quote(name)}"), timeout_s=60.0)
+            empty = self._box.namespaces and self._box.machine is None
+            box = dataclasses.replace(self._box, gateway=None, folders=None) if empty else self._box
+            if (await execute(box, look)).code != 0:
+                return f"the check needs {name}, which is not in the sandbox; name it in the task's `needs` or `packages`"
+        return ""
+
+    def _suite(self, check: Check) -> dict[str, Any]:
+        """What a runner of tests has to know: its settings, what is to pass, and which modules are the work's own."""
+        laid = {tree.checked_path(file.path): file for file in check.files}
+        known = {**self._start, **laid}
+        config = next((name for name, marks in _CONFIGS.items() if name in known and marks in known[name].content), "")
+        content = known[config].content.decode("utf-8", "replace") if config else "[pytest]\n"
+        return {
+            "config": [config or "pytest.ini", content],
+            "own": sorted({name for path in known if (name := _module_of(path))}),
+            "fail_to_pass": check.fail_to_pass,
+            "pass_to_pass": check.pass_to_pass,
+        }
+
+    def _copied(self, check: Check, folder: Path, machine: Machine | None) -> Folders:
         """A copy of the work as a check is to find it, with a home that nobody has been in."""
+        if machine is not None and self._root is not None:
+            return copied_root(machine, self._root, folder)
         own = Folders.below(folder, self.isolation)
         self._workspace.chmod(0o700)
         skip = BY_PRODUCTS - {".git"} | _STEERING
@@ -192,15 +273,74 @@ class Workspace:
     def _put_back(self, copy: Path, check: Check) -> None:
         """Files that steer a test runner are what they were; the task may say that writing them is the work."""
         keep = [glob_pattern(glob) for glob in check.keep]
+        restore = [glob_pattern(glob) for glob in check.restore]
 
         def is_put_back(path: str) -> bool:
             name = path.rpartition("/")[2]
-            return (name in _RUNNER_FILES or name.endswith(".pth")) and not any(pattern.fullmatch(path) for pattern in keep)
+            steering = name in _RUNNER_FILES or name.endswith(".pth") or any(pattern.fullmatch(path) for pattern in restore)
+            return steering and not any(pattern.fullmatch(path) for pattern in keep)
 
         for path in [entry.path for entry in tree.walk(copy) if is_put_back(entry.path)]:
             if not (copy / path).is_dir():
                 (copy / path).unlink()
         tree.place_files(copy, tuple(file for path, file in self._start.items() if is_put_back(path)))
+
+
+_setting_up: dict[str, asyncio.Lock] = {}
+
+
+async def _set_up(task: Task, isolation: Isolation, scratch: Path | None) -> Path:
+    """The folder with the task's files as its set-up leaves them: run once, and kept by what it is made from."""
+    plain = structs.replace(task, environment=structs.replace(task.environment, setup=""))
+    digest = digest_of([structs.replace(plain, check=None).digest, task.environment.setup])
+    folder = cache_folder() / "layers" / f"setup-{digest}"
+    async with _setting_up.setdefault(digest, asyncio.Lock()):
+        if not folder.is_dir():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            async with Workspace.open(plain, isolation=isolation, scratch=scratch) as workspace:
+                finished = await workspace.run(_script(task.environment.setup, timeout_s=_SETUP_S))
+                if finished.code != 0:
+                    reason = finished.ended_by or f"exit code {finished.code}"
+                    raise SandboxError(f"the task's set-up failed ({reason}): {finished.output.strip()[-500:]}")
+                await asyncio.to_thread(workspace.keep, folder)
+    return folder
+
+
+def _files_in(folder: Path) -> tuple[TaskFile, ...]:
+    entries = (entry for entry in tree.walk(folder) if entry.kind == stat.S_IFREG)
+    return tuple(TaskFile(path=e.path, content=e.read(_MOST_KEPT), executable=e.executable) for e in entries)
+
+
+def _box(task: Task, isolation: Isolation, scratch: Scratch, gateway: Gateway | None) -> Box:
+    """What the programs of an attempt see: new folders, on this machine or on that of the task's image."""
+    image = task.environment.image
+    machine = machine_for(image) if image else None
+    layer = layer_for(task.environment, task.needs if machine is None else (), with_pytest=machine is None and _runs_pytest(task))
+    return Box(
+        name=scratch.name,
+        isolation=isolation,
+        limits=task.limits,
+        gateway=gateway,
+        folders=fresh_root(machine, scratch.path) if machine else Folders.below(scratch.path, isolation),
+        links=task.links,
+        readable=layer.readable,
+        path=layer.path,
+        mounts=layer.mounts,
+        environment_python=layer.python,
+        machine=machine,
+    )
+
+
+def _runs_pytest(task: Task) -> bool:
+    return task.check is not None and "RUN_PYTEST" in task.check.script
+
+
+def _module_of(path: str) -> str:
+    """The top-level Python module a file of a project belongs to; empty for none."""
+    parts = path.removeprefix("src/").split("/")
+    if not path.endswith(".py"):
+        return ""
+    return parts[0].removesuffix(".py")
 
 
 def _new(folder: Path) -> Path:
@@ -215,9 +355,9 @@ def _sweep(root: Path | None) -> None:
         scratches.remove_stale(root)
 
 
-def _script(script: str) -> Command:
+def _script(script: str, *, timeout_s: float = 120.0) -> Command:
     _refuse_long(script)
-    return Command(argv=("/bin/bash", "-e", "-c", script, "script"))
+    return Command(argv=("/bin/bash", "-e", "-c", script, "script"), timeout_s=timeout_s)
 
 
 def _refuse_long(script: str) -> None:

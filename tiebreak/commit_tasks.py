@@ -1,0 +1,251 @@
+"""Coding tasks made from commits: a commit's tests are the hidden check, its code is the solution, and both are tried first."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import yaml
+
+from tiebreak.core.errors import BenchmarkError, SandboxError
+from tiebreak.core.files import atomic_writer, slug
+from tiebreak.core.task import Check, Solution, Task, TaskLimits
+from tiebreak.core.work import Isolation, Verdict
+from tiebreak.datasets.repository import RUNNER_SETTINGS, TEST_FILES, Commit, Patched, Repository, is_test_file
+from tiebreak.datasets.task_environment import as_solution, environment_of
+from tiebreak.datasets.task_markdown import FrontMatter, PackagesPart
+from tiebreak.sandbox.workspace import Workspace
+
+TIMES = 3
+"""So often a solution must pass: what passes only sometimes is no test."""
+REPOSITORY = "repository.git"
+_MOST_CHANGED = 60
+_LONGEST_PROMPT = 8_000
+_TRAILER = re.compile(r"^(?:[A-Z][\w-]+-by|Change-Id|Co-authored-by|Refs?|Closes|Fixes): ?.*$", re.MULTILINE | re.IGNORECASE)
+_TEST_MODULE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
+
+
+class NoTask(BenchmarkError):
+    """Why no task can be made of a commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What every task of a repository has in common."""
+
+    python: str = ""
+    pip: tuple[str, ...] = ()
+    npm: tuple[str, ...] = ()
+    setup: str = ""
+    timeout_s: float = 120.0
+    memory_mb: int = 2048
+
+    @property
+    def front(self) -> FrontMatter:
+        """The same as fields of a task file."""
+        packages = PackagesPart(pip=list(self.pip), npm=list(self.npm))
+        return FrontMatter(python=self.python, packages=packages, setup=self.setup)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeTask:
+    """A task of a commit, and what its tests did."""
+
+    commit: Commit
+    prompt: str
+    tests: bytes
+    """The patch with the tests, and with what the runner of tests is set up by."""
+    solution: bytes
+    fail_to_pass: tuple[str, ...]
+    pass_to_pass: tuple[str, ...]
+    flaky: tuple[str, ...]
+    """Tests that passed only sometimes: they decide nothing."""
+
+    @property
+    def name(self) -> str:
+        """A name for its folder."""
+        subject = re.sub(r"[^a-z0-9]+", "-", self.commit.message.partition("\n")[0].lower())
+        return slug(f"{self.commit.id[:8]}-{subject[:40].strip('-')}".strip("-"))
+
+
+def divided(paths: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Changed files: what the tests are made of, and everything else."""
+    listed = list(paths)
+    tests = [path for path in listed if is_test_file(path) or path in RUNNER_SETTINGS]
+    return tests, [path for path in listed if path not in tests]
+
+
+def why_no_candidate(tests: Sequence[str], code: Sequence[str]) -> str:
+    """Why a commit that changed these files makes no task; empty when it may."""
+    if not any(map(_TEST_MODULE.search, tests)):
+        return "it changes no tests of pytest"
+    if not any(PurePosixPath(path).suffix not in (".md", ".rst", ".txt", "") for path in code):
+        return "it changes no code"
+    if len(tests) + len(code) > _MOST_CHANGED:
+        return f"it changes more than {_MOST_CHANGED} files"
+    return ""
+
+
+async def make_task(repository: Repository, commit: Commit, wishes: Wishes, isolation: Isolation) -> MadeTask:
+    """The task of a commit, tried: its tests fail before, and pass after as often as they are run. Raises NoTask."""
+    try:
+        tests, code = divided(await asyncio.to_thread(repository.changed, commit.parent, commit.id))
+        if reason := why_no_candidate(tests, code):
+            raise NoTask(reason)
+        patches = [await asyncio.to_thread(repository.patch, commit.parent, commit.id, paths) for paths in (tests, code)]
+        task = await asyncio.to_thread(_task_before, repository, commit, wishes, patches)
+    except ValueError as error:
+        raise NoTask(str(error)) from None
+    before, after = await _tried(task, isolation)
+    steady = [test for test, statuses in after.items() if set(statuses) == {"passed"}]
+    failing = tuple(test for test in steady if before.get(test) != "passed")
+    if not failing:
+        raise NoTask("its tests pass before it as well" if steady else "its tests do not pass after it")
+    return MadeTask(
+        commit=commit,
+        prompt=prompt_of(commit.message),
+        tests=patches[0],
+        solution=patches[1],
+        fail_to_pass=failing,
+        pass_to_pass=tuple(test for test in steady if before.get(test) == "passed"),
+        flaky=tuple(test for test, statuses in after.items() if "passed" in statuses and test not in steady),
+    )
+
+
+def _task_before(repository: Repository, commit: Commit, wishes: Wishes, patches: Sequence[bytes]) -> Task:
+    """The task as it is before it is known which tests decide."""
+    tests, code = (repository.applied(commit.parent, patch) for patch in patches)
+    files = repository.files(commit.parent)
+    modules = [file.path for file in tests.files if _TEST_MODULE.search(file.path)]
+    if not modules:
+        raise NoTask("it only removes tests")
+    return Task(
+        files=files,
+        check=Check(script=_script(modules), files=tests.files, restore=TEST_FILES, timeout_s=wishes.timeout_s),
+        solution=_solution(code),
+        limits=TaskLimits(memory_mb=wishes.memory_mb),
+        environment=environment_of(wishes.front, files, repository.path),
+    )
+
+
+def _script(modules: Sequence[str]) -> str:
+    quoted = " ".join("'" + path.replace("'", "'\\''") + "'" for path in modules)
+    return f'python3 -I "$RUN_PYTEST" {quoted}\n'
+
+
+def _solution(code: Patched) -> Solution:
+    solution = as_solution(code)
+    if not solution.files and not solution.script:
+        raise NoTask("it changes no code")
+    return solution
+
+
+async def _tried(task: Task, isolation: Isolation) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """What each test does before the solution, and each time after it."""
+    assert task.check is not None and task.solution is not None
+    try:
+        async with Workspace.open(task, isolation=isolation) as workspace:
+            before = _statuses(await workspace.verify(task.check))
+            applied = await workspace.apply(task.solution)
+            if applied.code != 0:
+                raise NoTask(f"its change cannot be made again: {applied.output[-300:]}")
+            verdicts = [await workspace.verify(task.check)]
+            if not any(test.passed and before.get(test.id) != "passed" for test in verdicts[0].tests):
+                raise NoTask(_why_nothing_passes(verdicts[0]))
+            verdicts += [await workspace.verify(task.check) for _ in range(TIMES - 1)]
+    except SandboxError as error:
+        raise NoTask(str(error)) from None
+    each = [_statuses(verdict) for verdict in verdicts]
+    return before, {
+        test: [statuses.get(test, "missing") for statuses in each] for test in dict.fromkeys(t for s in each for t in s)
+    }
+
+
+def _statuses(verdict: Verdict) -> dict[str, str]:
+    if verdict.problem:
+        raise NoTask(verdict.problem)
+    return {test.id: test.status for test in verdict.tests}
+
+
+def _why_nothing_passes(verdict: Verdict) -> str:
+    if any(test.passed for test in verdict.tests):
+        return "its tests pass before it as well"
+    last = next((line.strip() for line in reversed(verdict.output.splitlines()[:-1]) if line.strip().startswith("E ")), "")
+    return f"its tests do not pass after it{f': {last[:160]}' if last else ''}"
+
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that act on the terminal of whoever reads the task."""
+
+
+def prompt_of(message: str) -> str:
+    """A commit's message as a task: without its trailers."""
+    text = _CONTROLS.sub("", _TRAILER.sub("", message)).strip()[:_LONGEST_PROMPT]
+    subject, _, body = text.partition("\n")
+    return f"Make this change to the project:\n\n{subject.strip()}\n{body.rstrip()}".rstrip() + (
+        "\n\nHidden tests decide whether it is done. Change the code; tests that you change or add do not count."
+    )
+
+
+def write_task(made: MadeTask, folder: Path, repository: Repository, wishes: Wishes) -> Path:
+    """Write a task's folder, and its files at the start into the repository beside it. Nothing else has to be there later."""
+    repository.pack([made.commit.parent], folder / REPOSITORY)
+    place = folder / made.name
+    place.mkdir(parents=True, exist_ok=True)
+    for pip in wishes.pip:
+        source = repository.path / pip
+        if source.is_file() and not (place / pip).exists():
+            (place / pip).parent.mkdir(parents=True, exist_ok=True)
+            (place / pip).write_bytes(source.read_bytes())
+    for name, content in (("tests.patch", made.tests), ("solution.patch", made.solution), ("task.md", _task_file(made, wishes))):
+        with atomic_writer(place / name) as file:
+            file.write(content)
+    return place
+
+
+def _task_file(made: MadeTask, wishes: Wishes) -> bytes:
+    fields: Mapping[str, Any] = {
+        "title": made.commit.message.partition("\n")[0][:120],
+        "repo": f"../{REPOSITORY}",
+        "commit": made.commit.parent,
+        "test_patch": "tests.patch",
+        "solution_patch": "solution.patch",
+        "fail_to_pass": list(made.fail_to_pass),
+        "pass_to_pass": list(made.pass_to_pass),
+        "verifier": {"timeout_sec": wishes.timeout_s},
+        "limits": {"memory_mb": wishes.memory_mb},
+        "python": wishes.python,
+        "packages": {kind: list(names) for kind, names in (("pip", wishes.pip), ("npm", wishes.npm)) if names},
+        "setup": wishes.setup,
+    }
+    front = yaml.safe_dump(
+        {name: value for name, value in fields.items() if value}, sort_keys=False, allow_unicode=True, width=120
+    )
+    return f"---\n{front}---\n{made.prompt}\n".encode()
+
+
+async def make_tasks(
+    repository: Repository, commits: Iterable[Commit], wishes: Wishes, isolation: Isolation, *, at_once: int
+) -> AsyncIterator[tuple[Commit, MadeTask | NoTask]]:
+    """Try commits, a few at once, and tell of each in the order they were named."""
+    waiting: list[tuple[Commit, asyncio.Task[MadeTask]]] = []
+    remaining = iter(commits)
+    try:
+        while True:
+            while len(waiting) < at_once and (commit := next(remaining, None)) is not None:
+                waiting.append((commit, asyncio.create_task(make_task(repository, commit, wishes, isolation))))
+            if not waiting:
+                return
+            commit, trying = waiting.pop(0)
+            try:
+                yield commit, await trying
+            except NoTask as reason:
+                yield commit, reason
+    finally:
+        for _, trying in waiting:
+            trying.cancel()
+        await asyncio.gather(*(trying for _, trying in waiting), return_exceptions=True)
