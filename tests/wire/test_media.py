@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.media import pdf, png
+from support.media import mp3, pdf, png, wav
 from support.packages import need_packages
 
 from tiebreak.core.media import media_part, with_bytes
@@ -39,6 +39,17 @@ def test_openai_knows_the_parts_of_chat_completions():
     checked(File, body["content"][1])
 
 
+def test_openai_knows_sounds_in_chat_completions():
+    """By the name of their format."""
+    need_packages("openai")
+    from openai.types.chat import ChatCompletionContentPartInputAudioParam
+
+    body = chat.encode(request(wav(), mp3()))["messages"][0]
+    assert [part["input_audio"]["format"] for part in body["content"][:2]] == ["wav", "mp3"]
+    for part in body["content"][:2]:
+        checked(ChatCompletionContentPartInputAudioParam, part)
+
+
 def test_openai_knows_the_parts_of_responses():
     """The same, in the other format."""
     need_packages("openai")
@@ -62,15 +73,16 @@ def test_anthropic_knows_the_blocks():
 
 
 def test_google_knows_the_parts():
-    """Both are inline data of their type."""
+    """All are inline data of their type."""
     need_packages("google.genai")
     from google.genai import types
 
-    body = gemini.encode(request(png(), pdf()))["contents"][0]
+    body = gemini.encode(request(png(), pdf(), wav()))["contents"][0]
     content = types.Content.model_validate(body)
     assert content.parts is not None
-    assert [part.inline_data.mime_type for part in content.parts[:2] if part.inline_data] == ["image/png", "application/pdf"]
-    assert [part.inline_data.data for part in content.parts[:2] if part.inline_data] == [png(), pdf()]
+    blobs = [part.inline_data for part in content.parts if part.inline_data]
+    assert [blob.mime_type for blob in blobs] == ["image/png", "application/pdf", "audio/wav"]
+    assert [blob.data for blob in blobs] == [png(), pdf(), wav()]
 
 
 def test_ollama_has_images_beside_the_text():
@@ -78,6 +90,11 @@ def test_ollama_has_images_beside_the_text():
     body = ollama.encode(request(png()))["messages"][0]
     assert (body["content"], len(body["images"])) == ("What is shown?", 1)
     assert "file" in ollama.UNSUPPORTED
+
+
+@pytest.mark.parametrize("codec", [responses, messages, ollama])
+def test_formats_without_sounds_say_so(codec):
+    assert "audio" in codec.UNSUPPORTED
 
 
 @pytest.mark.parametrize("codec", [chat, responses, messages, gemini, ollama])

@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from tiebreak.core.batch import Batches
 from tiebreak.core.message import Reply
 from tiebreak.core.model import Request
 from tiebreak.core.protocols import Listener
+from tiebreak.providers.batches_anthropic import AnthropicBatches
 from tiebreak.providers.http import HttpProvider
 from tiebreak.wire import messages
 
@@ -37,6 +39,7 @@ class Anthropic(HttpProvider):
     unsupported: ClassVar[frozenset[str]] = messages.UNSUPPORTED
     verbatim: ClassVar[frozenset[str]] = frozenset({messages.FORMAT})
     default_url: ClassVar[str] = "https://api.anthropic.com"
+    takes_batches: ClassVar[bool] = True
 
     @classmethod
     def required_settings(cls, name: str) -> Mapping[str, Any]:
@@ -57,6 +60,10 @@ class Anthropic(HttpProvider):
     async def generate(self, request: Request, listener: Listener | None = None) -> Reply:
         """Ask for one message."""
         return await self.ask("/v1/messages", messages, request, listener)
+
+    def batches(self) -> Batches:
+        """Batches of messages."""
+        return AnthropicBatches(self.account())
 
     async def list_models(self) -> Sequence[str]:
         """Names of the models the account may use."""

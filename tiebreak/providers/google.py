@@ -8,9 +8,11 @@ from urllib.parse import quote
 
 import msgspec
 
+from tiebreak.core.batch import Batches
 from tiebreak.core.message import Reply
 from tiebreak.core.model import Request
 from tiebreak.core.protocols import Listener
+from tiebreak.providers.batches_google import GoogleBatches
 from tiebreak.providers.http import HttpProvider
 from tiebreak.wire import gemini
 from tiebreak.wire.reading import parse
@@ -39,6 +41,7 @@ class Google(HttpProvider):
     unsupported: ClassVar[frozenset[str]] = gemini.UNSUPPORTED
     verbatim: ClassVar[frozenset[str]] = frozenset({gemini.FORMAT})
     default_url: ClassVar[str] = "https://generativelanguage.googleapis.com"
+    takes_batches: ClassVar[bool] = True
 
     def headers(self) -> dict[str, str]:
         """The key, in a header: addresses end up in logs."""
@@ -48,6 +51,10 @@ class Google(HttpProvider):
         """Ask for one answer."""
         action = "streamGenerateContent?alt=sse" if request.stream else _GENERATES
         return await self.ask(f"/v1beta/models/{quote(request.model, safe='')}:{action}", gemini, request, listener)
+
+    def batches(self) -> Batches:
+        """Batches by files."""
+        return GoogleBatches(self.account())
 
     async def list_models(self) -> Sequence[str]:
         """Names of the models that can generate text."""

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from tiebreak import __version__
 from tiebreak.core.errors import ConfigError, FailureKind, ProviderError
-from tiebreak.core.message import Reply
+from tiebreak.core.message import Reply, TextDelta, ToolCallDelta
 from tiebreak.core.model import ModelRef, Request, Verbatim
 from tiebreak.core.protocols import Endpoint, Listener
 from tiebreak.core.redact import Redactor
+from tiebreak.providers.batches import Account
 from tiebreak.providers.transport import BodyTooLarge, Sink, Transport, TransportError
 from tiebreak.wire.errors import http_error
 from tiebreak.wire.reading import StreamReader, parse
@@ -61,6 +62,7 @@ class HttpProvider:
     local: ClassVar[bool] = False
     reference: ClassVar[bool] = False
     default_url: ClassVar[str] = ""
+    takes_batches: ClassVar[bool] = False
     verbatim: ClassVar[frozenset[str]] = frozenset()
     """Formats in which a client's request can be sent on as it is."""
 
@@ -68,6 +70,11 @@ class HttpProvider:
     def dialects(cls, base_url: str) -> frozenset[str]:
         """Formats in which the server at this address takes a client's request as it is."""
         return cls.verbatim
+
+    @classmethod
+    def lacking(cls, base_url: str) -> str:
+        """What has to be set besides a key."""
+        return ""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -150,6 +157,10 @@ class HttpProvider:
         error.args = (self._redact(str(error)),)
         return error
 
+    def account(self) -> Account:
+        """Where batch jobs are sent."""
+        return Account(base_url=self.base_url, headers=self.headers(), redact=self._redact)
+
     def _open_transport(self) -> Transport:
         if self._transport is None:
             always = {"User-Agent": f"tiebreak/{__version__}", "Content-Type": "application/json"}
@@ -160,7 +171,7 @@ class HttpProvider:
 class _Incoming:
     """A streamed answer on its way: read, timed, and told to whoever listens."""
 
-    __slots__ = ("_first_s", "_listener", "_reader", "_started", "_verbatim")
+    __slots__ = ("_answer_s", "_first_s", "_listener", "_reader", "_started", "_verbatim")
 
     def __init__(self, reader: StreamReader, listener: Listener | None, *, verbatim: bool = False) -> None:
         self._reader = reader
@@ -168,12 +179,15 @@ class _Incoming:
         self._verbatim = verbatim
         self._started = monotonic()
         self._first_s: float | None = None
+        self._answer_s: float | None = None
 
     def take(self, data: bytes) -> None:
         """The next bytes. Read before they are passed on: an error in them is ours to handle first."""
         events = self._reader.feed(data)
         if events and self._first_s is None:
             self._first_s = monotonic() - self._started
+        if self._answer_s is None and any(isinstance(event, TextDelta | ToolCallDelta) for event in events):
+            self._answer_s = monotonic() - self._started
         if self._listener is None:
             return
         if self._verbatim:
@@ -184,7 +198,7 @@ class _Incoming:
 
     def reply(self) -> Reply:
         """The whole answer."""
-        return replace(self._reader.finish(), first_token_seconds=self._first_s)
+        return replace(self._reader.finish(), first_token_seconds=self._first_s, first_answer_seconds=self._answer_s)
 
 
 def with_settings(own: Verbatim, request: Request, wire: Wire) -> dict[str, Any]:

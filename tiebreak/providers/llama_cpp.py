@@ -36,7 +36,7 @@ class LlamaCpp:
     name: ClassVar[str] = "llama_cpp"
     local: ClassVar[bool] = True
     tells_likelihood: ClassVar[bool] = True
-    unsupported: ClassVar[frozenset[str]] = Compatible.unsupported | {"image", "file"}
+    unsupported: ClassVar[frozenset[str]] = Compatible.unsupported | {"image", "file", "audio"}
 
     @classmethod
     def dialects(cls, base_url: str) -> frozenset[str]:

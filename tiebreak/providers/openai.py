@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from tiebreak.core.batch import Batches
 from tiebreak.core.message import Reply
 from tiebreak.core.model import Request
 from tiebreak.core.protocols import Listener
+from tiebreak.providers.batches_openai import CompatibleBatches, OpenAIBatches
 from tiebreak.providers.http import HttpProvider
 from tiebreak.wire import chat, responses
 
@@ -21,6 +23,8 @@ _TEXT_ONLY = re.compile(r"(ft:)?(gpt-3\.5|gpt-4($|-0|-32k|-1106)|o1-(mini|previe
 _WITHOUT_SCHEMA = re.compile(
     r"(ft:)?(gpt-3\.5|gpt-4($|-0|-32k|-1106|-turbo|-vision)|gpt-4o-2024-05-13|o1-(mini|preview)|davinci|babbage)"
 )
+_HEARS = re.compile(r"-audio\b")
+"""Models that take sounds; all others of OpenAI's chat completions refuse them."""
 _SEARCHES = "deep-research"
 """Models of this kind refuse to be asked without a source to search in."""
 
@@ -35,6 +39,7 @@ class OpenAI(HttpProvider):
     verbatim: ClassVar[frozenset[str]] = frozenset({chat.FORMAT})
     default_url: ClassVar[str] = "https://api.openai.com/v1"
     chat_path: ClassVar[str] = "/chat/completions"
+    takes_batches: ClassVar[bool] = True
 
     def headers(self) -> dict[str, str]:
         """The key as a bearer token."""
@@ -46,6 +51,18 @@ class OpenAI(HttpProvider):
         if request.verbatim is not None and request.verbatim.dialect == responses.FORMAT:
             return await self.ask("/responses", responses, request, listener)
         return await self.ask(self.chat_path, chat, request, listener)
+
+    def batches(self) -> Batches:
+        """Batches of chat completions."""
+        return OpenAIBatches(self.account(), endpoint="/v1/chat/completions", speaks=self)
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """A request's body in a batch."""
+        return self.adapt_body(chat.encode(request))
+
+    def decode(self, data: bytes) -> Reply:
+        """An answer's body in a batch."""
+        return chat.decode(data)
 
     def adapt_body(self, body: dict[str, Any]) -> dict[str, Any]:
         """Only OpenAI itself knows, and for its newer models insists on, the newer name of the length limit."""
@@ -63,7 +80,8 @@ class OpenAI(HttpProvider):
     def lacks(cls, name: str) -> frozenset[str]:
         """What OpenAI's older models cannot take; of other servers' models nothing is known."""
         text_only = {"image", "file"} if _TEXT_ONLY.match(name) else set()
-        return frozenset(text_only | ({"schema"} if _WITHOUT_SCHEMA.match(name) else set()))
+        deaf = set() if _HEARS.search(name) else {"audio"}
+        return frozenset(text_only | deaf | ({"schema"} if _WITHOUT_SCHEMA.match(name) else set()))
 
     async def list_models(self) -> Sequence[str]:
         """Names of the models the server offers."""
@@ -81,11 +99,23 @@ class Responses(OpenAI):
         """Ask for one response."""
         if request.stream and _UNSTREAMED.match(request.model):
             request = replace(request, stream=False, verbatim=None)
-        if _SEARCHES in request.model and request.verbatim is None:
-            body = responses.encode(request)
+        body = self.body(request) if request.verbatim is None else None
+        return await self.ask("/responses", responses, request, listener, body=body)
+
+    def batches(self) -> Batches:
+        """Batches of responses."""
+        return OpenAIBatches(self.account(), endpoint="/v1/responses", speaks=self)
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """A request's body; a model that searches is given something to search in."""
+        body = responses.encode(request)
+        if _SEARCHES in request.model:
             body["tools"] = [*body.get("tools", ()), {"type": "web_search_preview"}]
-            return await self.ask("/responses", responses, request, listener, body=body)
-        return await self.ask("/responses", responses, request, listener)
+        return body
+
+    def decode(self, data: bytes) -> Reply:
+        """An answer's body."""
+        return responses.decode(data)
 
 
 class Compatible(OpenAI):
@@ -96,6 +126,10 @@ class Compatible(OpenAI):
     url_variables: ClassVar[tuple[str, ...]] = ()
     unsupported: ClassVar[frozenset[str]] = chat.UNSUPPORTED - chat.EXTENSIONS
     default_url: ClassVar[str] = ""
+
+    def batches(self) -> Batches:
+        """Batches of chat completions, of the size that most servers take."""
+        return CompatibleBatches(self.account(), endpoint="/v1/chat/completions", speaks=self)
 
     @classmethod
     def lacks(cls, name: str) -> frozenset[str]:

@@ -26,6 +26,8 @@ class Server:
     """Settings that OpenAI does not know and this server does."""
     spelling: Mapping[str, str] = field(default_factory=dict)
     """Settings that this server calls by another name."""
+    batches: bool = False
+    """Whether it takes batches as OpenAI does."""
     refuses: frozenset[str] = frozenset()
     """Fields that OpenAI knows and this server answers with an error."""
 
@@ -40,7 +42,7 @@ SERVERS: Mapping[str, Server] = {
         extensions=_SAMPLING,
         spelling=_REPETITION,
     ),
-    "groq": Server(url="https://api.groq.com/openai/v1", source="https://console.groq.com/docs/openai"),
+    "groq": Server(url="https://api.groq.com/openai/v1", source="https://console.groq.com/docs/openai", batches=True),
     "mistral": Server(
         url="https://api.mistral.ai/v1",
         source="https://docs.mistral.ai/api",
@@ -52,6 +54,7 @@ SERVERS: Mapping[str, Server] = {
     "together": Server(
         url="https://api.together.ai/v1",
         source="https://docs.together.ai/docs/inference/openai-compatibility",
+        batches=True,
         extensions=_SAMPLING,
         spelling=_REPETITION,
     ),
@@ -94,6 +97,7 @@ class NamedServer(Compatible):
         cls.server = server
         cls.default_url = server.url
         cls.local = server.local
+        cls.takes_batches = server.batches
         cls.unsupported = chat.UNSUPPORTED - server.extensions
         cls.key_variables = (f"{prefix}_API_KEY",)
         cls.url_variables = (f"{prefix}_BASE_URL",)

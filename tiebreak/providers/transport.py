@@ -17,7 +17,7 @@ import socket
 import ssl
 import sys
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import ip_address
@@ -43,6 +43,14 @@ _IDLE_S = 15.0
 
 Sink = Callable[[bytes], None]
 """Takes a streamed body piece by piece; what it raises ends the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A body that is read piece by piece while it is sent."""
+
+    size: int
+    pieces: Callable[[], Iterator[bytes]]
 
 
 class TransportError(Exception):
@@ -75,14 +83,22 @@ class Transport:
         self._busy: set[_Connection] = set()
 
     async def request(
-        self, method: str, path: str, body: bytes = b"", *, sink: Sink | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | Upload = b"",
+        *,
+        sink: Sink | None = None,
+        headers: Mapping[str, str] | None = None,
+        largest: int | None = None,
     ) -> Response:
         """Send a request and wait for the whole answer; the body of a good one goes to the sink if there is one."""
         message = self._message(method, path, body, _lines(headers) if headers else b"")
         connection = self._fresh() or await self._connect()
         self._busy.add(connection)
         try:
-            return await connection.exchange(message, sink)
+            pieces = body.pieces() if isinstance(body, Upload) else None
+            return await connection.exchange(message, sink, pieces=pieces, largest=largest)
         finally:
             self._busy.discard(connection)
             if connection.reusable:
@@ -106,11 +122,12 @@ class Transport:
             connection.abort()
         return None
 
-    def _message(self, method: str, path: str, body: bytes, more: bytes) -> bytes:
+    def _message(self, method: str, path: str, body: bytes | Upload, more: bytes) -> bytes:
         # Through a proxy, a plain request names the whole address; an encrypted one goes through a tunnel.
         origin = f"http://{_authority(self._url)}" if self._proxy and self._url.scheme == "http" else ""
         line = f"{method} {origin}{self._url.path}{path} HTTP/1.1\r\n".encode()
-        return b"%b%b%bContent-Length: %d\r\n\r\n%b" % (line, self._head, more, len(body), body)
+        size, data = (body.size, b"") if isinstance(body, Upload) else (len(body), body)
+        return b"%b%b%bContent-Length: %d\r\n\r\n%b" % (line, self._head, more, size, data)
 
     async def _connect(self) -> _Connection:
         try:
@@ -147,15 +164,34 @@ class _Connection(asyncio.Protocol):
         self._sink: Sink | None = None
         self._connecting = False
         self._unread: select.poll | None = None
+        self._largest = LARGEST_BODY_BYTES
+        self._writable = asyncio.Event()
+        self._writable.set()
         self._begin()
 
-    async def exchange(self, message: bytes, sink: Sink | None, *, connecting: bool = False) -> Response:
-        """Send a message and wait for its answer."""
+    async def exchange(
+        self,
+        message: bytes,
+        sink: Sink | None,
+        *,
+        connecting: bool = False,
+        pieces: Iterator[bytes] | None = None,
+        largest: int | None = None,
+    ) -> Response:
+        """Send a message, and the pieces of its body if it has any, and wait for its answer."""
         assert self._transport is not None
         self._waiter = asyncio.get_running_loop().create_future()
         self._sink, self._connecting, self.reusable = sink, connecting, False
+        self._largest = LARGEST_BODY_BYTES if largest is None else largest
         self._begin()
         self._transport.write(message)
+        for piece in pieces or ():
+            await self._writable.wait()
+            if self._waiter.done():  # Answered before all was sent, or lost: nobody reads the rest.
+                response = await self._waiter
+                self.reusable = False
+                return response
+            self._transport.write(piece)
         return await self._waiter
 
     async def encrypt(self, context: ssl.SSLContext, host: str) -> None:
@@ -215,9 +251,18 @@ class _Connection(asyncio.Protocol):
         except Exception as error:
             self._fail(error)
 
+    def pause_writing(self) -> None:
+        """The peer takes no more for now."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """The peer takes more again."""
+        self._writable.set()
+
     def connection_lost(self, error: Exception | None) -> None:
         """An answer that lasts until the connection ends is complete now; any other is cut."""
         self.reusable = False
+        self._writable.set()
         if self._waiter is None or self._waiter.done():
             return
         if self._ends_with_connection and error is None:
@@ -247,8 +292,8 @@ class _Connection(asyncio.Protocol):
         response.status = self._parser.get_status_code()
         headers = response.headers
         self._ends_with_connection = "content-length" not in headers and "transfer-encoding" not in headers
-        if int(headers.get("content-length") or 0) > LARGEST_BODY_BYTES:
-            raise BodyTooLarge(f"the answer is over {LARGEST_BODY_BYTES:,} bytes")
+        if int(headers.get("content-length") or 0) > self._largest:
+            raise BodyTooLarge(f"the answer is over {self._largest:,} bytes")
         if headers.get("content-encoding", "identity") in ("gzip", "deflate"):
             self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
         if response.status != 200:
@@ -264,8 +309,8 @@ class _Connection(asyncio.Protocol):
         if self._inflate is not None:
             data = self._inflated(data)
         self._received += len(data)
-        if self._received > LARGEST_BODY_BYTES:
-            raise BodyTooLarge(f"the answer is over {LARGEST_BODY_BYTES:,} bytes")
+        if self._received > self._largest:
+            raise BodyTooLarge(f"the answer is over {self._largest:,} bytes")
         if self._sink is not None and self._response.status == 200:
             self._sink(data)
         else:
@@ -294,7 +339,7 @@ class _Connection(asyncio.Protocol):
     def _inflated(self, data: bytes) -> bytes:
         """A compressed piece, unpacked no further than an answer may be long."""
         try:
-            plain = self._inflate.decompress(data, LARGEST_BODY_BYTES - self._received + 1)
+            plain = self._inflate.decompress(data, self._largest - self._received + 1)
         except zlib.error as error:
             raise TransportError(f"the answer's compression is broken: {error}") from None
         return cast(bytes, plain)

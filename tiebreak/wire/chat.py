@@ -10,10 +10,12 @@ import msgspec
 from msgspec.structs import replace
 
 from tiebreak.core.errors import FailureKind, ProviderError
+from tiebreak.core.media import AUDIO_FORMATS
 from tiebreak.core.message import (
+    AudioPart,
     FilePart,
     Finish,
-    ImagePart,
+    MediaPart,
     Message,
     Part,
     Reply,
@@ -171,9 +173,11 @@ def _message(message: Message) -> dict[str, Any]:
     return body | {"tool_call_id": message.tool_call_id} if message.role == "tool" else body
 
 
-def _part(part: TextPart | ImagePart | FilePart) -> dict[str, Any]:
+def _part(part: TextPart | MediaPart) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
+    if isinstance(part, AudioPart):
+        return {"type": "input_audio", "input_audio": {"data": part.data_base64, "format": AUDIO_FORMATS[part.media_type]}}
     if isinstance(part, FilePart):
         return {"type": "file", "file": {"filename": part.name, "file_data": data_url(part)}}
     return {"type": "image_url", "image_url": {"url": data_url(part)}}

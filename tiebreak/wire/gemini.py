@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from tiebreak.core.message import (
-    FilePart,
     Finish,
     ImagePart,
+    MediaPart,
     Message,
     Part,
     Reply,
@@ -191,7 +191,7 @@ def _turn(turn: Sequence[Message], names: Mapping[str, str]) -> dict[str, Any]:
 def _part(part: Part) -> list[dict[str, Any]]:
     if isinstance(part, TextPart):
         return [{"text": part.text}]
-    if isinstance(part, ImagePart | FilePart):
+    if isinstance(part, MediaPart):
         if isinstance(part, ImagePart) and part.url:
             return [{"fileData": {"fileUri": part.url} | ({"mimeType": part.media_type} if part.media_type else {})}]
         return [{"inlineData": {"mimeType": part.media_type, "data": part.data_base64}}]

@@ -48,7 +48,9 @@ from tiebreak.wire.writing import (
 
 DEFAULT_MAX_TOKENS = 8192
 """The format needs a limit; this one is sent, and shown, when the user gave none."""
-UNSUPPORTED = frozenset({"seed", "frequency_penalty", "presence_penalty", "min_p", "repeat_penalty", "num_ctx", "logprobs"})
+UNSUPPORTED = frozenset(
+    {"seed", "frequency_penalty", "presence_penalty", "min_p", "repeat_penalty", "num_ctx", "logprobs", "audio"}
+)
 """What this format has no word for."""
 
 FORMAT = "messages"
@@ -172,7 +174,7 @@ def _block(part: Part) -> list[dict[str, Any]]:
         return [{"type": "image", "source": _source(part)}]
     if isinstance(part, FilePart):
         return [{"type": "document", "source": _source(part), **({"title": part.name} if part.name else {})}]
-    if part.format != FORMAT or not part.seal:
+    if not isinstance(part, ThinkingPart) or part.format != FORMAT or not part.seal:
         return []
     if part.redacted:
         return [{"type": "redacted_thinking", "data": part.seal}]

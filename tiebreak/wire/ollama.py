@@ -29,7 +29,7 @@ from tiebreak.wire.writing import arguments_of, raw_arguments, tool_names
 
 DEFAULT_CONTEXT_TOKENS = 8192
 """Sent as num_ctx: left to itself Ollama cuts a longer prompt silently, at a size that depends on the machine."""
-UNSUPPORTED = frozenset({"tool_choice", "image_url", "file"})
+UNSUPPORTED = frozenset({"tool_choice", "image_url", "file", "audio"})
 """What this format has no word for."""
 
 FORMAT = "ollama"

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tiebreak.core.message import FilePart, ImagePart, MediaPart, Message, TextPart, TokenLogprob, Tool, Usage
+from tiebreak.core.message import MediaPart, Message, TextPart, TokenLogprob, Tool, Usage
 from tiebreak.wire.reading import usage_of
 
 SCHEMA_NAME = "answer"
@@ -23,14 +23,14 @@ def function(tool: Tool) -> dict[str, Any]:
     return body
 
 
-def content(message: Message, spell: Callable[[TextPart | ImagePart | FilePart], dict[str, Any]]) -> str | list[dict[str, Any]]:
+def content(message: Message, spell: Callable[[TextPart | MediaPart], dict[str, Any]]) -> str | list[dict[str, Any]]:
     """A message's text; where there are images or files in it, its parts as the format spells each."""
     parts = message.parts
     if len(parts) == 1 and isinstance(parts[0], TextPart):
         return parts[0].text
     if not any(isinstance(part, MediaPart) for part in parts):
         return message.text
-    return [spell(part) for part in parts if isinstance(part, (TextPart, ImagePart, FilePart))]
+    return [spell(part) for part in parts if isinstance(part, (TextPart, MediaPart))]
 
 
 def is_strict(schema: Mapping[str, Any]) -> bool:

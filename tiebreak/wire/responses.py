@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from tiebreak.core.errors import FailureKind, ProviderError
 from tiebreak.core.message import (
     FilePart,
     Finish,
-    ImagePart,
+    MediaPart,
     Message,
     Part,
     Reply,
@@ -48,7 +49,9 @@ from tiebreak.wire.openai_common import (
 from tiebreak.wire.reading import ReplyBuilder, StreamReader, bad_request, build_reply, parse, parse_event, read_request
 from tiebreak.wire.writing import SequentialCalls, StreamWriter, data_url, encode_line, image_of, reply_parts, text_parts
 
-UNSUPPORTED = frozenset({"top_k", "min_p", "repeat_penalty", "num_ctx", "seed", "stop", "frequency_penalty", "presence_penalty"})
+UNSUPPORTED = frozenset(
+    {"top_k", "min_p", "repeat_penalty", "num_ctx", "seed", "stop", "frequency_penalty", "presence_penalty", "audio"}
+)
 """What this format has no word for."""
 
 FORMAT = "responses"
@@ -109,6 +112,8 @@ _DECODER = msgspec.json.Decoder(_Reply)
 #
 # To everyone else they are functions with one text for a parameter.
 
+Namespaces = Mapping[str, tuple[str, str]]
+_NO_NAMESPACES: Namespaces = MappingProxyType({})
 _CALLS = ("function_call", "custom_tool_call")
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _FREE_TEXT = "input"
@@ -179,6 +184,35 @@ def custom_tools(body: bytes | Mapping[str, Any]) -> frozenset[str]:
     return frozenset(tool.name for tool in found.tools or () if tool.type == "custom")
 
 
+# --- tools of a server, which share a namespace -----------------------------------------------------
+#
+# To everyone else their names begin with that of the namespace.
+
+
+def tool_namespaces(body: bytes | Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """The namespace and the name there, by the whole name, of the tools of a client's request that have one."""
+    try:
+        found = read_request(_TOOLS_DECODER, body)
+    except ProviderError:
+        return {}
+    spaces = [tool for tool in found.tools or () if tool.type == "namespace"]
+    return {_whole_name(space.name, tool.name): (space.name, tool.name) for space in spaces for tool in space.tools or ()}
+
+
+def _whole_name(namespace: str, name: str) -> str:
+    return name if not namespace else f"{namespace.rstrip('_')}__{name}"
+
+
+def _flat(tools: Iterable[_InTool]) -> Iterator[_InTool]:
+    """The tools that a model can be offered; those that only OpenAI can run are left out."""
+    for tool in tools:
+        if tool.type in ("function", "custom"):
+            yield tool
+        elif tool.type == "namespace":
+            functions = (inner for inner in tool.tools or () if inner.type == "function")
+            yield from (msgspec.structs.replace(inner, name=_whole_name(tool.name, inner.name)) for inner in functions)
+
+
 # --- a request -------------------------------------------------------------------------------------
 
 
@@ -230,7 +264,7 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
         yield from (_function_call(call) for call in message.tool_calls)
 
 
-def _part(part: TextPart | ImagePart | FilePart) -> dict[str, Any]:
+def _part(part: TextPart | MediaPart) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"type": "input_text", "text": part.text}
     if isinstance(part, FilePart):
@@ -283,6 +317,7 @@ class _InItem(msgspec.Struct):
     id: str | None = None
     call_id: str = ""
     name: str = ""
+    namespace: str | None = None
     arguments: str = ""
     output: str | list[_InPart] = ""
 
@@ -293,6 +328,7 @@ class _InTool(msgspec.Struct):
     description: str | None = None
     parameters: dict[str, Any] | None = None
     format: Any = None
+    tools: list[_InTool] | None = None
 
 
 class _InTools(msgspec.Struct):
@@ -345,7 +381,7 @@ def decode_request(body: bytes | Mapping[str, Any]) -> Request:
         model=incoming.model,
         messages=(*((system(incoming.instructions),) if incoming.instructions else ()), *_read_items(items)),
         settings=_read_settings(incoming),
-        tools=tuple(_read_tool(tool) for tool in incoming.tools or () if tool.type in ("function", "custom")),
+        tools=tuple(map(_read_tool, _flat(incoming.tools or ()))),
         tool_choice=choice.name if isinstance(choice, _InChoice) else choice or "",
         schema=None if form is None or form.type == "text" else form.schema or {},
         logprobs=(incoming.top_logprobs or 0) if _WITH_LOGPROBS in (incoming.include or ()) else None,
@@ -377,7 +413,8 @@ def _read_items(items: Iterable[_InItem]) -> Iterator[Message]:
         is_assistant = True
         if item.type in _CALLS:
             arguments = item.arguments if item.type == "function_call" else _as_arguments(str(item.input or ""))
-            calls.append(ToolCall(id=item.call_id, name=item.name, arguments=arguments))
+            name = _whole_name(item.namespace or "", item.name)
+            calls.append(ToolCall(id=item.call_id, name=name, arguments=arguments))
         else:
             parts += [_read_reasoning(item)] if item.type == "reasoning" else _read_content(item.content)
     if is_assistant:
@@ -472,7 +509,14 @@ def _seal(item: _Item) -> Iterator[StreamEvent]:
         yield ThinkingSeal(seal=item.encrypted_content, format=FORMAT, id=item.id or "")
 
 
-def encode_reply(reply: Reply, *, reply_id: str = "resp_0", created: int = 0, custom: Collection[str] = ()) -> dict[str, Any]:
+def encode_reply(
+    reply: Reply,
+    *,
+    reply_id: str = "resp_0",
+    created: int = 0,
+    custom: Collection[str] = (),
+    namespaces: Namespaces = _NO_NAMESPACES,
+) -> dict[str, Any]:
     """The body of a response; `custom` are the tools whose calls are to be free text."""
     whole = reply.finish not in (Finish.LENGTH, Finish.FILTERED)
     reason = "content_filter" if reply.finish is Finish.FILTERED else "max_output_tokens"
@@ -484,7 +528,7 @@ def encode_reply(reply: Reply, *, reply_id: str = "resp_0", created: int = 0, cu
         "error": None,
         "incomplete_details": None if whole else {"reason": reason},
         "model": reply.model,
-        "output": list(_output(reply, reply_id, custom)),
+        "output": list(_output(reply, reply_id, custom, namespaces)),
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
@@ -492,7 +536,7 @@ def encode_reply(reply: Reply, *, reply_id: str = "resp_0", created: int = 0, cu
     }
 
 
-def _output(reply: Reply, reply_id: str, custom: Collection[str]) -> Iterator[dict[str, Any]]:
+def _output(reply: Reply, reply_id: str, custom: Collection[str], namespaces: Namespaces) -> Iterator[dict[str, Any]]:
     logprobs = encode_logprobs(reply.logprobs)
     for number, part in enumerate(reply_parts(reply, FORMAT)):
         if isinstance(part, TextPart):
@@ -502,7 +546,15 @@ def _output(reply: Reply, reply_id: str, custom: Collection[str]) -> Iterator[di
             yield _reasoning(part) | {"id": part.id or f"{reply_id}-{number}", "encrypted_content": part.seal or None}
     for number, call in enumerate(reply.tool_calls):
         spelled = _custom_call(call) if call.name in custom else _function_call(call)
-        yield spelled | {"id": f"{reply_id}-call-{number}", "status": "completed"}
+        yield spelled | _named(call.name, namespaces) | {"id": f"{reply_id}-call-{number}", "status": "completed"}
+
+
+def _named(name: str, namespaces: Namespaces) -> dict[str, str]:
+    """A call's name as the client has it."""
+    if name not in namespaces:
+        return {"name": name}
+    namespace, inner = namespaces[name]
+    return {"name": inner, "namespace": namespace}
 
 
 def _message_item(item_id: str, text: str, logprobs: list[dict[str, Any]], *, refused: bool) -> dict[str, Any]:
@@ -621,11 +673,20 @@ class Writer(StreamWriter):
     A refusal ends as filtered: the words are out before it is known for one.
     """
 
-    def __init__(self, *, model: str = "", reply_id: str = "resp_0", created: int = 0, custom: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        model: str = "",
+        reply_id: str = "resp_0",
+        created: int = 0,
+        custom: Collection[str] = (),
+        namespaces: Namespaces = _NO_NAMESPACES,
+    ) -> None:
         super().__init__(SequentialCalls())
         self._builder = ReplyBuilder()
         self._builder.model = model
         self._reply_id, self._created, self._custom = reply_id, created, custom
+        self._namespaces = namespaces
         self._number = 0
         self._done: list[dict[str, Any]] = []
         self._free = _FreeText()
@@ -674,7 +735,8 @@ class Writer(StreamWriter):
     def _call(self, event: ToolCallDelta) -> Iterator[bytes]:
         kind = f"custom_tool_call {event.index}"
         if event.name not in self._custom and self._kind != kind:
-            yield from self._open(f"function_call {event.index}", call_id=event.id, name=event.name, arguments="")
+            named = _named(event.name, self._namespaces)
+            yield from self._open(f"function_call {event.index}", call_id=event.id, **named, arguments="")
             if event.arguments:
                 yield self._piece(_ARGUMENTS, event.arguments)
             return
