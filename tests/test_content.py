@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.media import jpeg, pdf, png
+from support.media import jpeg, mp3, pdf, png, wav
 from support.server import Asked, Calls, FakeServer
 from support.specs import spec_of
 from support.viewing import TOKEN, Serving, serving
 
-from tiebreak.core.errors import UsageError
+from tiebreak.core.errors import DatasetError, UsageError
 from tiebreak.core.model import Price
 from tiebreak.pipeline import estimate, make_plan, rebuild, rescore, run_benchmark
 from tiebreak.registry import Catalog
@@ -209,11 +209,15 @@ def test_another_picture_under_the_same_name_is_another_dataset(dataset, tmp_pat
     [
         ("openai/gpt-3.5-turbo", {"input": "x", "target": "y", "image": "red.png"}, "gpt-3.5-turbo cannot take images"),
         ("ollama/llama3", {"input": "x", "target": "y", "file": "paper.pdf"}, "cannot take files"),
+        ("openai/gpt-4o", {"input": "x", "target": "y", "audio": "said.wav"}, "gpt-4o cannot take sounds"),
+        ("anthropic/claude-sonnet-4-5", {"input": "x", "target": "y", "audio": "said.wav"}, "cannot take sounds"),
+        ("openai-responses/gpt-4o", {"input": "x", "target": "y", "audio": "said.wav"}, "cannot take sounds"),
     ],
 )
 def test_what_a_model_cannot_take_is_refused_before_anything_is_asked(model, row, words, dataset, tmp_path, monkeypatch):
     """The sentence names the model and the sample."""
     (dataset.parent / "paper.pdf").write_bytes(pdf())
+    (dataset.parent / "said.wav").write_bytes(wav())
     path = dataset.parent / "one.jsonl"
     path.write_text(json.dumps({"id": "shown", **row}))
     with FakeServer(answer) as server, pytest.raises(UsageError, match=f"{words}, which the sample 'shown' has"):
@@ -248,6 +252,44 @@ def test_a_document_goes_out_as_each_dialect_has_it(dialect, dataset, tmp_path, 
     with FakeServer(lambda prompt: "2") as server:
         run(server, monkeypatch, path, tmp_path / "run", MODELS[dialect])
         assert expected[dialect] in parts_sent(server.ledger[0])
+
+
+@pytest.mark.parametrize(("dialect", "model"), [("chat", "openai/gpt-4o-audio-preview"), ("gemini", MODELS["gemini"])])
+def test_a_sound_goes_out_as_each_dialect_has_it(dialect, model, dataset, tmp_path, monkeypatch):
+    """From a column, and from a content part as OpenAI writes it; resumed and stored like anything else."""
+    (dataset.parent / "said.bin").write_bytes(wav())
+    encoded = {kind: base64.b64encode(data).decode() for kind, data in (("wav", wav()), ("mp3", mp3()))}
+    content = [
+        {"type": "text", "text": "Read."},
+        {"type": "input_audio", "input_audio": {"data": encoded["mp3"], "format": "mp3"}},
+    ]
+    rows = [{"id": "a", "input": "What is said?", "target": "2", "audio": "said.bin"}]
+    rows += [{"id": "b", "messages": [{"role": "user", "content": content}], "target": "2"}]
+    path = dataset.parent / "one.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    expected = {
+        "chat": [{"type": "input_audio", "input_audio": {"data": data, "format": kind}} for kind, data in encoded.items()],
+        "gemini": [
+            {"inlineData": {"mimeType": f"audio/{'mpeg' if kind == 'mp3' else kind}", "data": data}}
+            for kind, data in encoded.items()
+        ],
+    }[dialect]
+    with FakeServer(lambda prompt: "2") as server:
+        run(server, monkeypatch, path, tmp_path / "run", model)
+        run(server, monkeypatch, path, tmp_path / "run", model)
+        sent = [part for asked in server.ledger for part in parts_sent(asked)]
+    assert len(server.ledger) == 2
+    assert all(part in sent for part in expected)
+    with contextlib.closing(sqlite3.connect(tmp_path / "run" / DATABASE)) as connection:
+        assert sorted(kind for (kind,) in connection.execute("SELECT media_type FROM blobs")) == ["audio/mpeg", "audio/wav"]
+
+
+def test_a_sound_by_a_wrong_name_is_refused(dataset, tmp_path):
+    path = dataset.parent / "one.jsonl"
+    part = {"type": "input_audio", "input_audio": {"data": base64.b64encode(wav()).decode(), "format": "mp3"}}
+    path.write_text(json.dumps({"messages": [{"role": "user", "content": [part]}], "target": "2"}))
+    with pytest.raises(DatasetError, match="is called audio/mp3, and its bytes are audio/wav"):
+        make_plan(spec_of([Catalog().resolve("scripted/none.json")], str(path), tmp_path / "run"))
 
 
 def test_the_viewer_serves_media_by_digest_and_as_what_they_are(dataset, tmp_path, monkeypatch):
@@ -322,3 +364,48 @@ def test_images_tools_and_turns_count_in_the_estimate(dataset, tmp_path):
     assert expected("red") == pytest.approx(len("Which colour?") / 4 + 85)
     assert expected("tool") > len(str(WEATHER["parameters"])) / 4
     assert expected("turns") > len("My name is Ada.What is my name?") / 4
+
+
+def turned(prompt: str) -> str:
+    """Knows the name, and not the sum."""
+    return {"What is my name?": "Your name is Ada.", "And 6 times 7?": "It is 41."}.get(prompt.strip().splitlines()[-1], "Hello.")
+
+
+@pytest.mark.parametrize("dialect", MODELS)
+def test_turns_are_judged_one_by_one(dialect, dataset, tmp_path, monkeypatch):
+    """A share of the turns is right; judged again it is the same, and nobody is asked."""
+    path = dataset.parent / "one.jsonl"
+    said = ["My name is Ada.", "What is my name?", "And 6 times 7?"]
+    rows = [{"id": "all", "turns": said, "turn_targets": [None, "Ada", 42]}]
+    rows += [{"id": "last", "turns": said, "target": 42}]
+    rows += [{"id": "name", "turns": said, "turn_targets": [None, ["Bob", "Ada"], None]}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with FakeServer(turned) as server:
+        run(server, monkeypatch, path, tmp_path / "run", MODELS[dialect])
+        assert len(server.ledger) == 9
+    assert scores(tmp_path / "run") == {"all": 0.5, "last": 0, "name": 1}
+    with contextlib.closing(sqlite3.connect(tmp_path / "run" / DATABASE)) as connection:
+        (because,) = connection.execute("SELECT because FROM trials WHERE sample = 'all'").fetchone()
+        assert because.startswith("turn 3: ")
+        connection.execute("UPDATE trials SET score = 0.25")
+        connection.commit()
+    asyncio.run(rescore(tmp_path / "run"))
+    assert scores(tmp_path / "run") == {"all": 0.5, "last": 0, "name": 1}
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"turn_targets": ["x"]}, "has 1 targets, and the model answers 2 times"),
+        ({"turn_targets": [None, None]}, "has no target at all"),
+        ({"turn_targets": [None, {}]}, "must list texts, numbers, lists of them, or null"),
+        ({"turn_targets": "x"}, "'turn_targets' is not readable as JSON"),
+        ({"turn_targets": ["x", " "]}, "has an empty target; null says"),
+        ({"turn_targets": [None, "x"], "target": "x"}, "put 'target' into it"),
+    ],
+)
+def test_targets_of_turns_that_make_no_sense_are_refused(more, words, dataset, tmp_path):
+    path = dataset.parent / "one.jsonl"
+    path.write_text(json.dumps({"turns": ["Hello.", "What?"], **more}))
+    with pytest.raises(DatasetError, match=words):
+        make_plan(spec_of([Catalog().resolve("scripted/none.json")], str(path), tmp_path / "run"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 
 import pytest
-from support.media import gif, jpeg, pdf, png, webp
+from support.media import gif, jpeg, mp3, pdf, png, wav, webp
 
 from tiebreak.core import media
 from tiebreak.core.errors import DatasetError
 from tiebreak.core.media import bytes_of, media_part, with_bytes
-from tiebreak.core.message import FilePart, Message, TextPart
+from tiebreak.core.message import AudioPart, FilePart, Message, TextPart
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,9 @@ from tiebreak.core.message import FilePart, Message, TextPart
         (b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f" + struct.pack("<I", 99 | 49 << 14), "image/webp", (100, 50)),
         (b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a" + struct.pack("<HH", 30, 20), "image/webp", (30, 20)),
         (pdf(), "application/pdf", (0, 0)),
+        (wav(), "audio/wav", (0, 0)),
+        (mp3(), "audio/mpeg", (0, 0)),
+        (b"ID3\x04\0\0\0\0\0\0" + mp3(), "audio/mpeg", (0, 0)),
     ],
 )
 def test_known_kinds_are_told_by_their_bytes(data, media_type, size):
@@ -30,6 +33,7 @@ def test_known_kinds_are_told_by_their_bytes(data, media_type, size):
     part = media_part(data, name="file.svg")
     assert (part.media_type, (part.width, part.height)) == (media_type, size)
     assert isinstance(part, FilePart) == (media_type == "application/pdf")
+    assert isinstance(part, AudioPart) == media_type.startswith("audio/")
     assert bytes_of(part) == data
 
 
@@ -52,6 +56,9 @@ def test_known_kinds_are_told_by_their_bytes(data, media_type, size):
         (b"\xff\xd8\xff\xe0" + b"\0" * 20, "its header is broken"),
         (b"\xff\xd8\xff" + b"\xff" * 100, "its header is broken"),
         (b"RIFF\0\0\0\0WEBPjunk", "its header is broken"),
+        (b"RIFF\0\0\0\0AVI junk", "none of them"),
+        (b"\xff\xfb\xff\x00", "none of them"),
+        (b"\xff\xfb", "none of them"),
     ],
 )
 def test_anything_else_is_refused_with_a_sentence(data, words):

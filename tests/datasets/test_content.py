@@ -94,7 +94,8 @@ def test_images_and_files_are_taken_as_people_write_them(folder, row, kinds):
         ({"image": data_url(jpeg(), "image/png")}, "is called image/png, and its bytes are image/jpeg"),
         ({"image": "data:image/png;base64,!!!"}, "not readable as base64"),
         ({"image": "data:image/png,abc"}, "must be a data URL in base64"),
-        ({"input": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]}, "content part must be of type"),
+        ({"input": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]}, "must be a path or a data URL"),
+        ({"input": [{"role": "user", "content": [{"type": "video", "video": {}}]}]}, "content part must be of type"),
         ({"turns": [{"role": "assistant", "content": "x"}]}, "must list what the user says"),
         ({"tools": [{"description": "x"}]}, "must list tools with name"),
         ({"tools": "not json"}, "not readable as JSON"),
@@ -162,8 +163,8 @@ def test_cells_of_a_csv_file_are_json(folder):
 
 def test_an_unknown_column_is_named_and_a_bad_row_too(folder):
     """Nothing is dropped silently."""
-    (folder / "rows.jsonl").write_text(json.dumps(ASKED | {"image": "cat.png", "audio": "x.wav"}) + "\n")
-    assert load(str(folder / "rows.jsonl"), known=list).ignored == ["audio"]
+    (folder / "rows.jsonl").write_text(json.dumps(ASKED | {"image": "cat.png", "subtitles": "x.srt"}) + "\n")
+    assert load(str(folder / "rows.jsonl"), known=list).ignored == ["subtitles"]
     (folder / "rows.jsonl").write_text(json.dumps(ASKED) + "\n" + json.dumps(ASKED | {"image": "../secret.png"}) + "\n")
     with pytest.raises(DatasetError, match=r"rows.jsonl, line 2: field 'image'"):
         load(str(folder / "rows.jsonl"), known=list)

@@ -111,7 +111,7 @@ def test_an_encoding_that_does_not_exist_is_answered_with_those_that_do(tmp_path
 
 
 def test_columns_that_are_not_read_are_named_once(tmp_path: Path) -> None:
-    rows = [{"Question": "a?", "answer": "b", "audio": "x.wav", "video": []}, {"Question": "c?", "answer": "d", "notes": 1}]
+    rows = [{"Question": "a?", "answer": "b", "subtitles": "x.srt", "video": []}, {"Question": "c?", "answer": "d", "notes": 1}]
     (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert read(tmp_path / "q.jsonl").ignored == ["audio", "video", "notes"]
-    assert read(tmp_path / "q.jsonl", fields={"notes": "category"}).ignored == ["audio", "video"]
+    assert read(tmp_path / "q.jsonl").ignored == ["subtitles", "video", "notes"]
+    assert read(tmp_path / "q.jsonl", fields={"notes": "category"}).ignored == ["subtitles", "video"]

@@ -8,7 +8,8 @@ from support.command import run
 
 from tiebreak.core.digest import digest_of_texts
 from tiebreak.core.errors import DatasetError
-from tiebreak.datasets.fresh import KINDS, Dice, parse
+from tiebreak.datasets.dice import Dice
+from tiebreak.datasets.fresh import KINDS, parse
 from tiebreak.registry import load_dataset
 
 

@@ -45,7 +45,7 @@ ADVERSARIAL = {
     "ideographs": "日" * SIZE,
     "fences": "```a\n" * (SIZE // 5),
 }
-ELSEWHERE = {"judge", "pairwise", "code", "check", "ifeval"}
+ELSEWHERE = {"judge", "pairwise", "code", "check", "tests", "ifeval"}
 """Asks a model, runs a program, looks at a workspace, or needs data of its own: tested by themselves."""
 JUDGING_BY_TEXT = ["gsm8k:flexible", "gsm8k:cot", "regex:answer.*is.*(.*)"] + [
     name for name in names("scorers") if name not in ELSEWHERE

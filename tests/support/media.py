@@ -41,5 +41,17 @@ def pdf() -> bytes:
     return b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
 
 
+def wav(seconds: float = 0.01) -> bytes:
+    """Silence at 8 kHz."""
+    data = bytes(2 * int(8000 * seconds))
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, 8000, 16000, 2, 16)
+    return b"RIFF" + struct.pack("<I", 28 + 8 + len(data)) + b"WAVE" + form + b"data" + struct.pack("<I", len(data)) + data
+
+
+def mp3() -> bytes:
+    """The beginning of an MP3: the header of a frame of 128 kbit/s at 44.1 kHz."""
+    return b"\xff\xfb\x90\x00" + bytes(413)
+
+
 def data_url(data: bytes, media_type: str = "image/png") -> str:
     return f"data:{media_type};base64,{base64.b64encode(data).decode()}"

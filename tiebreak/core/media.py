@@ -1,4 +1,4 @@
-"""Images and documents in samples: what may be one, known by its bytes, and how its bytes are read."""
+"""Images, documents and sounds in samples: what may be one, known by its bytes, and how its bytes are read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tiebreak.core.errors import DatasetError
-from tiebreak.core.message import FilePart, ImagePart, MediaPart, Message
+from tiebreak.core.message import AudioPart, FilePart, ImagePart, MediaPart, Message
 
 LARGEST_BYTES = 20 * 1024 * 1024
 """Of one image or document: more than that, most providers refuse."""
@@ -21,6 +21,8 @@ MOST_PIXELS = 100_000_000
 LONGEST_SIDE = 30_000
 PDF = "application/pdf"
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
+"""Sounds, each with the name that providers have for its format."""
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8\xff"
@@ -30,11 +32,14 @@ _NO_SIZE = frozenset({0xC4, 0xC8, 0xCC})
 _WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
 _MARKUP = re.compile(rb"^(\xef\xbb\xbf)?\s*(<\?xml|<!doctype|<!--|<svg|<html)", re.IGNORECASE)
 
+_WANTED = "a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 sound"
+
 Size = tuple[int, int]
+Known = ImagePart | FilePart | AudioPart
 
 
-def media_part(data: bytes, *, name: str, path: str = "") -> ImagePart | FilePart:
-    """The image or document that some bytes are; ValueError where they are none that may be sent.
+def media_part(data: bytes, *, name: str, path: str = "") -> Known:
+    """The image, document or sound that some bytes are; ValueError where they are none that may be sent.
 
     With a path the bytes stay in their file until they are sent.
     """
@@ -42,8 +47,7 @@ def media_part(data: bytes, *, name: str, path: str = "") -> ImagePart | FilePar
         raise ValueError(f"{name} has {in_bytes(len(data))}; an image or file may have {in_bytes(LARGEST_BYTES)}")
     media_type, (width, height) = _kind_of(data, name)
     kept = "" if path else base64.b64encode(data).decode()
-    part = FilePart if media_type == PDF else ImagePart
-    return part(
+    return _part_class(media_type)(
         media_type=media_type,
         data_base64=kept,
         path=path,
@@ -53,6 +57,10 @@ def media_part(data: bytes, *, name: str, path: str = "") -> ImagePart | FilePar
         width=width,
         height=height,
     )
+
+
+def _part_class(media_type: str) -> type[Known]:
+    return FilePart if media_type == PDF else AudioPart if media_type in AUDIO_FORMATS else ImagePart
 
 
 def digest_of_bytes(data: bytes) -> str:
@@ -84,13 +92,13 @@ def with_bytes(messages: Sequence[Message]) -> tuple[Message, ...]:
     )
 
 
-def _sent(part: ImagePart | FilePart) -> ImagePart | FilePart:
+def _sent(part: MediaPart) -> MediaPart:
     if not part.digest:
         return part
     data = part.data_base64 or base64.b64encode(bytes_of(part)).decode()
     if isinstance(part, FilePart):
         return FilePart(media_type=part.media_type, data_base64=data, name=part.name)
-    return ImagePart(media_type=part.media_type, data_base64=data)
+    return type(part)(media_type=part.media_type, data_base64=data)
 
 
 def decoded(text: str, name: str) -> bytes:
@@ -122,10 +130,20 @@ def _kind_of(data: bytes, name: str) -> tuple[str, Size]:
         kind, size = "image/gif", _unpacked("<HH", data, 6)
     elif data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         kind, size = "image/webp", _webp_size(data)
+    elif (sound := _sound(data)) is not None:
+        return sound, (0, 0)
     else:
         what = "SVG or other markup, which is refused" if _MARKUP.match(data[:1000]) else "none of them"
-        raise ValueError(f"{name} must be a PNG, JPEG, GIF or WebP image or a PDF by its bytes, and is {what}")
+        raise ValueError(f"{name} must be {_WANTED} by its bytes, and is {what}")
     return kind, _bounded(size, kind, name)
+
+
+def _sound(data: bytes) -> str | None:
+    """The type of a sound: WAV by its header, MP3 by its tag or by the first frame, which names a rate that exists."""
+    if data.startswith(b"RIFF") and data[8:12] == b"WAVE":
+        return "audio/wav"
+    frame = len(data) > 3 and data[0] == 0xFF and data[1] & 0xE6 == 0xE2 and data[2] >> 4 not in (0, 15) and data[2] & 12 != 12
+    return "audio/mpeg" if data.startswith(b"ID3") or frame else None
 
 
 def _bounded(size: Size | None, kind: str, name: str) -> Size:

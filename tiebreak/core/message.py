@@ -20,7 +20,7 @@ class TextPart(Record, frozen=True, tag="text"):
 
 
 class MediaPart(Record, frozen=True, kw_only=True):
-    """What images and files in a message have in common: their bytes, or a file that holds them until they are sent."""
+    """What images, files and sounds in a message have in common: their bytes, or a file that holds them until they are sent."""
 
     media_type: str
     data_base64: str = ""
@@ -42,6 +42,10 @@ class ImagePart(MediaPart, frozen=True, kw_only=True, tag="image"):
 
 class FilePart(MediaPart, frozen=True, kw_only=True, tag="file"):
     """A document in a message."""
+
+
+class AudioPart(MediaPart, frozen=True, kw_only=True, tag="audio"):
+    """A sound in a message."""
 
 
 class ThinkingPart(Record, frozen=True, kw_only=True, tag="thinking"):
@@ -78,7 +82,7 @@ class ToolCall(Record, frozen=True, kw_only=True):
         return value if isinstance(value, dict) else None
 
 
-Part = TextPart | ImagePart | FilePart | ThinkingPart
+Part = TextPart | ImagePart | FilePart | AudioPart | ThinkingPart
 
 
 class Message(Record, frozen=True, kw_only=True):
@@ -201,7 +205,9 @@ class Reply(Record, frozen=True, kw_only=True):
     cached: bool = False
     """Taken from an earlier run: it cost nothing now and says nothing about speed."""
     first_token_seconds: float | None = None
-    """From sending to the first piece of a streamed answer."""
+    """From sending to the first piece of a streamed answer, thoughts included."""
+    first_answer_seconds: float | None = None
+    """From sending to the first piece that is no thought: what a reader of the answer waits for."""
     logprobs: tuple[TokenLogprob, ...] = ()
     parts: tuple[Part, ...] = ()
     """Text and reasoning in the provider's order, only where it wants its reasoning back unchanged."""

@@ -8,9 +8,12 @@ from typing import Any
 import msgspec
 
 from tiebreak.core.digest import digest_of, digest_of_texts
-from tiebreak.core.message import FilePart, ImagePart, MediaPart, Message, Part, TextPart, Tool
+from tiebreak.core.message import AudioPart, FilePart, ImagePart, MediaPart, Message, Part, TextPart, Tool
 from tiebreak.core.record import Record
 from tiebreak.core.task import Task
+
+_KINDS: Mapping[str, type[MediaPart]] = {"image": ImagePart, "file": FilePart, "audio": AudioPart}
+"""What a sample may need of a model besides text, by what is in its messages."""
 
 
 class Keywords(Record, frozen=True, kw_only=True):
@@ -42,6 +45,8 @@ class Exchange(Record, frozen=True, kw_only=True):
     """The scripted tools; where there are none, the first calls end the exchange."""
     schema: Mapping[str, Any] | None = None
     """JSON schema the answers must follow."""
+    turn_targets: tuple[tuple[str, ...], ...] = ()
+    """Accepted answers to each turn, the first message included; none for a turn that is not judged. Empty: the last is."""
 
 
 class Sample(Record, frozen=True, kw_only=True):
@@ -98,10 +103,10 @@ class Sample(Record, frozen=True, kw_only=True):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What it takes to ask it, besides text: image, file, tools, schema or turns."""
+        """What it takes to ask it, besides text: image, file, audio, tools, schema or turns."""
         if self.exchange is None and all(message.is_plain for message in self.messages):
             return frozenset()
-        kinds = {"file" if isinstance(part, FilePart) else "image" for part in self.media}
+        kinds = {kind for part in self.media for kind, of in _KINDS.items() if isinstance(part, of)}
         exchange = self.exchange or Exchange()
         kinds |= {"tools"} if exchange.tools or any(message.tool_calls for message in self.messages) else set()
         kinds |= {"turns"} if exchange.turns else set()
@@ -139,6 +144,8 @@ def _part_identity(part: Part) -> list[str]:
         return ["text", part.text]
     if isinstance(part, ImagePart):
         return ["image", part.media_type, part.digest or part.data_base64 or part.url]
+    if isinstance(part, AudioPart):
+        return ["audio", part.media_type, part.digest or part.data_base64]
     if isinstance(part, FilePart):
         return ["file", part.media_type, part.digest or part.data_base64, part.name]
     return ["thinking", part.text, part.seal]

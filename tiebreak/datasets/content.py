@@ -1,4 +1,4 @@
-"""What a row asks besides words: images and files, tools, a response schema, further turns."""
+"""What a row asks besides words: images, files and sounds, tools, a response schema, further turns."""
 
 from __future__ import annotations
 
@@ -9,26 +9,35 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tiebreak.core.media import LARGEST_BYTES, decoded, in_bytes, media_part
-from tiebreak.core.message import FilePart, ImagePart, MediaPart, Message, Part, TextPart, Tool, ToolCall
+from tiebreak.core.media import LARGEST_BYTES, Known, decoded, in_bytes, media_part
+from tiebreak.core.message import MediaPart, Message, Part, TextPart, Tool, ToolCall
 from tiebreak.core.sample import Exchange, ToolResult
 
 Row = Mapping[str, Any]
 
-MEDIA = ("image", "images", "file", *(f"image_{number}" for number in range(1, 10)))
+MEDIA = ("image", "images", "file", "audio", *(f"image_{number}" for number in range(1, 10)))
 CALLS = "expected_calls"
 SCHEMA = "response_schema"
 TURNS = "turns"
-COLUMNS = frozenset({*MEDIA, "tools", "tool_results", CALLS, SCHEMA, TURNS})
+TURN_TARGETS = "turn_targets"
+COLUMNS = frozenset({*MEDIA, TURN_TARGETS, "tools", "tool_results", CALLS, SCHEMA, TURNS})
 ROLES = ("system", "user", "assistant", "tool")
 NO_CALL = "no call"
 
 _DATA_URL = re.compile(r"data:([^;,]*)((?:;[^;,]*)*),(.*)", re.DOTALL)
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//|(?!\\))")
 _PLACE = re.compile(r"<image (\d+)>")
-_ALIASES = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "application/x-pdf": "application/pdf"}
+_ALIASES = {
+    **dict.fromkeys(("audio/mp3", "audio/x-mp3"), "audio/mpeg"),
+    **dict.fromkeys(("audio/x-wav", "audio/wave", "audio/vnd.wave"), "audio/wav"),
+    "image/jpg": "image/jpeg",
+    "image/pjpeg": "image/jpeg",
+    "application/x-pdf": "application/pdf",
+}
 _UNNAMED = frozenset({"", "application/octet-stream"})
 _TEXTS = ("text", "input_text", "output_text")
+_HOLDERS = ("image_url", "image", "file", "document", "input_audio", "audio")
+"""Where content parts have the path or the bytes."""
 _REMEMBERED = 20_000
 _MOST_NAME = 200
 
@@ -43,7 +52,7 @@ class MediaFolder:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
-    def part(self, value: Any, field: str) -> ImagePart | FilePart:
+    def part(self, value: Any, field: str) -> Known:
         """The image or file that a cell stands for: a path, a data URL, or its bytes as Parquet files hold them."""
         if isinstance(value, Mapping):
             value, name = self._inside(value, field)
@@ -65,7 +74,7 @@ class MediaFolder:
         found = data or value.get("file_data") or value.get("url") or value.get("path")
         return found, Path(name).name
 
-    def _in_file(self, value: str, field: str) -> ImagePart | FilePart:
+    def _in_file(self, value: str, field: str) -> Known:
         if self._folder is None:
             raise BadField(f"field {field!r} is a path, {_short(value)}, and this dataset has no folder of files")
         root = self._folder.resolve()
@@ -83,7 +92,7 @@ class MediaFolder:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _of_file(path: Path, changed_ns: int, size: int, name: str) -> ImagePart | FilePart:
+def _of_file(path: Path, changed_ns: int, size: int, name: str) -> Known:
     """Looked at once: samples are made anew each time they are asked."""
     if size > LARGEST_BYTES:
         raise BadField(f"{name} has {in_bytes(size)}; an image or file may have {in_bytes(LARGEST_BYTES)}")
@@ -91,7 +100,7 @@ def _of_file(path: Path, changed_ns: int, size: int, name: str) -> ImagePart | F
         return media_part(file.read(LARGEST_BYTES + 1), name=name, path=str(path))
 
 
-def _in_data_url(url: str, field: str) -> ImagePart | FilePart:
+def _in_data_url(url: str, field: str) -> Known:
     found = _DATA_URL.fullmatch(url)
     if found is None or ";base64" not in found[2].lower():
         raise BadField(f"field {field!r} must be a data URL in base64, as in data:image/png;base64,…")
@@ -119,8 +128,8 @@ def with_media(messages: tuple[Message, ...], row: Row, folder: MediaFolder) -> 
     return (*before, Message(role=last.role, parts=(*(p for p in last.parts if isinstance(p, MediaPart)), *parts)))
 
 
-def _in_columns(row: Row, folder: MediaFolder) -> list[ImagePart | FilePart]:
-    found: list[ImagePart | FilePart] = []
+def _in_columns(row: Row, folder: MediaFolder) -> list[Known]:
+    found: list[Known] = []
     for name in MEDIA:
         if row.get(name) is None:
             continue
@@ -158,9 +167,9 @@ def _part_of(part: Any, folder: MediaFolder, field: str) -> Part:
     kind = part.get("type") if isinstance(part, dict) else None
     if kind in _TEXTS and isinstance(part.get("text"), str):
         return TextPart(part["text"])
-    if kind in ("image_url", "input_image", "image", "file", "input_file", "document"):
+    if kind in ("image_url", "input_image", "image", "file", "input_file", "document", "input_audio", "audio"):
         return folder.part(_media_value(part), field)
-    known = "text, image_url, image, file or document"
+    known = "text, image_url, image, file, document or input_audio"
     raise BadField(f"field {field!r}: a content part must be of type {known}, not {_short(part)}")
 
 
@@ -170,7 +179,9 @@ def _media_value(part: Mapping[str, Any]) -> Any:
     if isinstance(source, Mapping):
         data = source.get("data")
         return f"data:{source.get('media_type', '')};base64,{data}" if data else source.get("url")
-    value = next((part[name] for name in ("image_url", "image", "file", "document") if name in part), part)
+    value = next((part[name] for name in _HOLDERS if name in part), part)
+    if isinstance(value, Mapping) and isinstance(value.get("data"), str):
+        return f"data:audio/{value.get('format', '')};base64,{value['data']}"
     return value.get("url", value) if isinstance(value, Mapping) and "url" in value else value
 
 
@@ -189,6 +200,7 @@ def exchange_of(row: Row, messages: Sequence[Message], folder: MediaFolder, turn
         return None
     return Exchange(
         turns=turns,
+        turn_targets=_turn_targets(row, 1 + len(turns)),
         tools=tuple(_tool(tool) for tool in _listed(row, "tools")),
         tool_results=_results(row),
         schema=_schema(row),
@@ -206,6 +218,33 @@ def _turn(turn: Any, folder: MediaFolder) -> Message:
     if not isinstance(turn, str | list) or not turn:
         raise BadField("field 'turns' must list what the user says: texts, or lists of content parts; the model says the rest")
     return Message(role="user", parts=parts_of(turn, folder, TURNS))
+
+
+def _turn_targets(row: Row, turns: int) -> tuple[tuple[str, ...], ...]:
+    """What is right at each turn; null where a turn is not judged."""
+    given = _listed(row, TURN_TARGETS)
+    if not given:
+        return ()
+    if len(given) != turns:
+        raise BadField(f"field {TURN_TARGETS!r} has {len(given)} targets, and the model answers {turns} times; null: not judged")
+    found = tuple(_accepted(target) for target in given)
+    if not any(found):
+        raise BadField(f"field {TURN_TARGETS!r} has no target at all")
+    return found
+
+
+def _accepted(target: Any) -> tuple[str, ...]:
+    listed = [] if target is None else target if isinstance(target, list) else [target]
+    if not all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in listed):
+        raise BadField(f"field {TURN_TARGETS!r} must list texts, numbers, lists of them, or null, not {_short(target)}")
+    if any(isinstance(one, str) and not one.strip() for one in listed):
+        raise BadField(f"field {TURN_TARGETS!r} has an empty target; null says that a turn is not judged")
+    return tuple(str(one) for one in listed)
+
+
+def turns_in_words(targets: Sequence[Sequence[str]]) -> str:
+    """Targets of turns as reports show them: `1: Ada; 2: 36`."""
+    return "; ".join(f"{number}: {own[0]}" for number, own in enumerate(targets, start=1) if own)
 
 
 def _tool(given: Any) -> Tool:

@@ -29,7 +29,7 @@ _TARGETS = (
 _SPLITS = ("test", "validation", "dev", "train")
 _OURS = (
     *("id", "input", "target", "choices", "category", "group", "scorer", "system"),
-    *("image", "images", "file", "tools", "tool_results", "expected_calls", "response_schema", "turns"),
+    *("image", "images", "file", "audio", "tools", "tool_results", "expected_calls", "response_schema", "turns", "turn_targets"),
 )
 _KEPT = frozenset(("schema", "rubric", "human"))
 """What scorers and reports may want to know of a row."""
@@ -174,6 +174,8 @@ def _sample(row: Row, number: int, *, without_target: bool, folder: MediaFolder)
     elif exchange is not None and not _JUDGED_BY_CONTENT.isdisjoint(row):
         targets, scorer, about = _judged_by_content(row)
         kept |= about
+    elif exchange is not None and exchange.turn_targets:
+        targets, scorer = _judged_by_turn(row, exchange)
     else:
         has_target = any(name in row for name in _TARGETS)
         free = not has_target and keywords is None and not choices and (without_target or _brings_rubric(row))
@@ -223,6 +225,14 @@ def _judged_by_content(row: Row) -> tuple[tuple[str, ...], str, dict[str, Any]]:
         targets = targets or (content.calls_in_words(calls),)
     named = row.get("scorer")
     return targets, named if isinstance(named, str) else "json_schema" if calls is None else _CALLS_SCORER, about
+
+
+def _judged_by_turn(row: Row, exchange: Exchange) -> tuple[tuple[str, ...], str]:
+    """All targets in a line, for people to read, and the scorer that judges each turn by its own."""
+    if (name := next((name for name in _TARGETS if name in row), None)) is not None:
+        raise ValueError(f"the row has {content.TURN_TARGETS!r}: put {name!r} into it, as the target of the last turn")
+    targets = exchange.turn_targets
+    return (content.turns_in_words(targets),), _scorer(row, next(filter(None, targets)), (), None)
 
 
 def _flattened(row: Row) -> Row:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import pairwise
-from typing import TypeVar
 
 from tiebreak.core.digest import digest_of_texts, order_key
 from tiebreak.core.errors import DatasetError
 from tiebreak.core.message import user
 from tiebreak.core.sample import Sample
+from tiebreak.datasets import fresh_dialogue, fresh_tools
+from tiebreak.datasets.dice import (
+    ANIMALS,
+    COLOURS,
+    COMPASS,
+    DAYS,
+    FRUITS,
+    HABITS,
+    NAMES,
+    NONSENSE,
+    THINGS,
+    WORDS,
+    Dice,
+)
+from tiebreak.datasets.exchanges import Asked
 
 VERSION = 2
 """Raised when the same seed makes other questions."""
@@ -22,48 +35,8 @@ _HIGHEST = 10
 _COUNT = 240
 _MOST = 100_000
 _RETRIES = 50
-T = TypeVar("T")
-
-NAMES = ("Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gina", "Hugo", "Iris", "Jon", "Kira", "Leo", "Mona", "Nils", "Olga", "Paul")
-THINGS = ("ball", "book", "coin", "cup", "doll", "key", "lamp", "ring", "shoe", "spoon", "stone", "watch")
-COLOURS = ("red", "blue", "green", "yellow", "black", "white", "brown", "orange")
-WORDS = (
-    *("apple", "bread", "chair", "dance", "eagle", "flute", "grape", "house", "island", "jacket", "kitten", "lemon"),
-    *("mirror", "needle", "orange", "pencil", "quartz", "river", "silver", "table", "umbrella", "violin", "window", "yellow"),
-)
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-ANIMALS = ("dog", "cat", "horse", "cow", "sheep", "duck")
-FRUITS = ("apple", "pear", "plum", "lemon", "peach", "mango")
-NONSENSE = ("blorks", "dinnels", "frims", "glaxes", "mevs", "quibs", "snorps", "tarrows", "vends", "zulls", "wimbles", "yarns")
-HABITS = ("sings", "sleeps", "cooks", "reads", "swims", "paints", "dances", "laughs")
-COMPASS = ("north", "east", "south", "west")
-
-
-class Dice:
-    """Random numbers that depend on nothing but the texts they are made of; the same on any machine, in any version."""
-
-    def __init__(self, *texts: str) -> None:
-        self._texts = ascii(texts)
-        self._rolls = 0
-
-    def below(self, count: int) -> int:
-        """A number from 0 to count - 1."""
-        self._rolls += 1
-        digest = hashlib.blake2b(f"{self._texts}{self._rolls}".encode(), digest_size=8).digest()
-        return int.from_bytes(digest, "big") % count
-
-    def between(self, least: int, most: int) -> int:
-        """A number from least to most."""
-        return least + self.below(most - least + 1)
-
-    def pick(self, things: Sequence[T]) -> T:
-        """One of them."""
-        return things[self.below(len(things))]
-
-    def some(self, things: Sequence[T], count: int) -> list[T]:
-        """So many different ones of them, in any order."""
-        left = list(things)
-        return [left.pop(self.below(len(left))) for _ in range(min(count, len(left)))]
+_LOOKED_AT = 100
+"""Samples that say what all of them need, and how they are judged: every kind is among them several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +48,11 @@ class Question:
     wrong: Sequence[str]
     cue: str = ""
     """How the answer begins, where it is weighed as a continuation; who answers in words needs none."""
+
+    @property
+    def said(self) -> str:
+        """All that is asked: what tells it from others."""
+        return self.text
 
 
 def _numbers_near(dice: Dice, answer: int, spread: int, *, apart: int = 1) -> list[str]:
@@ -320,6 +298,14 @@ KINDS: dict[str, Callable[[Dice, int], Question]] = {
 }
 
 
+FAMILIES: dict[str, Mapping[str, Callable[[Dice, int], Question | Asked]]] = {
+    "": KINDS,
+    "tools": fresh_tools.KINDS,
+    "dialogue": fresh_dialogue.KINDS,
+}
+"""What may stand first behind `fresh:`, with its kinds."""
+
+
 # --- the dataset ------------------------------------------------------------------------------------
 
 
@@ -327,6 +313,8 @@ KINDS: dict[str, Callable[[Dice, int], Question]] = {
 class Settings:
     """What is asked for behind the name."""
 
+    family: str = ""
+    """Questions; or tools, or dialogue."""
     level: int = 1
     free: bool = False
     count: int = _COUNT
@@ -334,58 +322,73 @@ class Settings:
     listed: bool = True
     """The choices stand in the question; where likelihoods are compared they do not."""
 
+    @property
+    def form(self) -> str:
+        """How is asked, in words."""
+        if self.family:
+            return self.family
+        return "free text" if self.free else "four choices" if self.listed else "four choices by likelihood"
+
 
 class Fresh:
     """Questions that are made when they are needed; only which ones is remembered."""
 
     def __init__(self, settings: Settings, name: str) -> None:
         self.name = name
-        form = "free text" if settings.free else "four choices" if settings.listed else "four choices by likelihood"
-        self.about = f"made from seed {settings.seed}: level {settings.level} of {_HIGHEST}, {form}"
-        self.form = f"fresh {VERSION}, level {settings.level}, {form}, seed {settings.seed}"
+        self.about = f"made from seed {settings.seed}: level {settings.level} of {_HIGHEST}, {settings.form}"
+        self.form = f"fresh {VERSION}, level {settings.level}, {settings.form}, seed {settings.seed}"
         self.public_since = None
-        self.scorers = ("match", "numeric") if settings.free else ("choice",)
+        family = (settings.family,) if settings.family else ()
         self.digest = digest_of_texts(
-            ("fresh", str(VERSION), *map(str, (settings.level, settings.free, settings.count, settings.seed)))
+            ("fresh", str(VERSION), *family, *map(str, (settings.level, settings.free, settings.count, settings.seed)))
         )
         self._settings = settings
-        self._kinds = tuple(KINDS)
-        self.categories = array("I", (i % len(KINDS) for i in range(settings.count)))
+        self._kinds = FAMILIES[settings.family]
+        self._names = tuple(self._kinds)
+        self.categories = array("I", (i % len(self._names) for i in range(settings.count)))
         self.shuffle = array("Q", (order_key(self._id(i)) for i in range(settings.count)))
         self._tries = self._distinct()
+        some = [self[position] for position in range(min(settings.count, _LOOKED_AT))] if settings.family else []
+        self.needs = frozenset[str]().union(*(sample.needs for sample in some))
+        told = {scorer: None for sample in some for scorer in sample.scorers}
+        self.scorers = tuple(told) or (("match", "numeric") if settings.free else ("choice",))
 
     def __len__(self) -> int:
         return self._settings.count
 
     def __getitem__(self, position: int) -> Sample:
-        question, order = self._make(position, self._tries[position])
-        kind = self._kinds[position % len(KINDS)]
+        made, order = self._make(position, self._tries[position])
+        kind = self._names[position % len(self._names)]
+        if isinstance(made, Asked):
+            return made.sample(self._id(position), kind)
         choices: tuple[str, ...] = ()
         if self._settings.free:
-            scorer = "numeric" if question.answer.lstrip("-").isdecimal() else "match"
-            asked = f"{question.text} Reply with the answer alone."
+            scorer = "numeric" if made.answer.lstrip("-").isdecimal() else "match"
+            asked = f"{made.text} Reply with the answer alone."
         else:
             # Named, not lettered: the smallest models know an answer long before they know its letter.
             scorer, choices = "choice", tuple(order)
-            listed = f"Choose from: {', '.join(order)}.\n{question.text}"
-            asked = listed if self._settings.listed else f"{question.text} {question.cue}".rstrip()
+            listed = f"Choose from: {', '.join(choices)}.\n{made.text}"
+            asked = listed if self._settings.listed else f"{made.text} {made.cue}".rstrip()
         return Sample(
             id=self._id(position),
             messages=(user(asked),),
             choices=choices,
-            targets=(question.answer,),
+            targets=(made.answer,),
             category=kind,
             scorers=(scorer,),
             fixed=True,
         )
 
     def _id(self, position: int) -> str:
-        return f"{self._kinds[position % len(KINDS)]}/{self._settings.level}/{self._settings.seed}/{position // len(KINDS)}"
+        place = f"{self._settings.level}/{self._settings.seed}/{position // len(self._names)}"
+        return f"{self._names[position % len(self._names)]}/{place}"
 
-    def _make(self, position: int, attempt: int) -> tuple[Question, list[str]]:
+    def _make(self, position: int, attempt: int) -> tuple[Question | Asked, Sequence[str]]:
+        """What is asked, and its choices in the order they are shown."""
         dice = Dice(str(VERSION), self._id(position), str(attempt))
-        question = KINDS[self._kinds[position % len(KINDS)]](dice, self._settings.level)
-        return question, dice.some((question.answer, *question.wrong[:3]), 4)
+        made = self._kinds[self._names[position % len(self._names)]](dice, self._settings.level)
+        return made, () if isinstance(made, Asked) else dice.some((made.answer, *made.wrong[:3]), 4)
 
     def _distinct(self) -> array[int]:
         """For each position the first attempt that makes a question no earlier one has; an easy kind may run out of them."""
@@ -393,7 +396,7 @@ class Fresh:
         tries = array("B")
         for position in range(self._settings.count):
             for attempt in range(_RETRIES):
-                key = order_key(self._make(position, attempt)[0].text)
+                key = order_key(self._make(position, attempt)[0].said)
                 if key not in seen:
                     break
             seen.add(key)
@@ -402,28 +405,28 @@ class Fresh:
 
 
 def fresh(variant: str = "", likelihood: bool = False) -> Fresh:
-    """Reasoning questions made from a seed: `fresh`, `fresh:3`, `fresh:hard:free`, `fresh:2:count=500:seed=7`."""
+    """Samples made from a seed: `fresh`, `fresh:3`, `fresh:hard:free`, `fresh:2:count=500:seed=7`, `fresh:tools:5`."""
     return Fresh(replace(parse(variant), listed=not likelihood), f"fresh:{variant}" if variant else "fresh")
 
 
 def parse(variant: str) -> Settings:
     """Read what stands behind `fresh:`."""
-    found: dict[str, int | bool] = {}
-    for word in filter(None, variant.split(":")):
+    words = list(filter(None, variant.split(":")))
+    found: dict[str, int | bool | str] = {"family": words.pop(0)} if words and words[0] in FAMILIES else {}
+    for word in words:
         key, equals, value = word.partition("=")
-        if word == "free":
-            found["free"] = True
-        elif word == "choice":
-            found["free"] = False
+        if word in ("free", "choice") and not found.get("family"):
+            found["free"] = word == "free"
         elif word in LEVELS or word.isdecimal():
             found["level"] = LEVELS.get(word) or int(word)
         elif equals and key in ("level", "count", "seed") and value.isdecimal():
             found[key] = int(value)
         else:
             raise DatasetError(
-                f"'fresh:{variant}': {word!r} is no level from 1 to {_HIGHEST}, {', '.join(LEVELS)}, free, count=N or seed=N"
+                f"'fresh:{variant}': {word!r} is no level from 1 to {_HIGHEST}, {', '.join(LEVELS)}, free, count=N or seed=N; "
+                "tools and dialogue come first, and are judged in one way"
             )
     settings = Settings(**found)  # type: ignore[arg-type]
     if not 1 <= settings.level <= _HIGHEST or not 1 <= settings.count <= _MOST:
-        raise DatasetError(f"'fresh:{variant}': levels go from 1 to {_HIGHEST}, and there are at most {_MOST:,} questions")
+        raise DatasetError(f"'fresh:{variant}': levels go from 1 to {_HIGHEST}, and there are 1 to {_MOST:,} questions")
     return settings

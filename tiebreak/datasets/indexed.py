@@ -22,7 +22,7 @@ ToSample = Callable[[Row, int], Sample]
 
 
 _KEPT_BYTES = 12_000_000
-_MEDIA = frozenset({"image", "file"})
+_MEDIA = frozenset({"image", "file", "audio"})
 _MOST_LAYOUTS = 1_000
 _SAMPLE_BYTES = 1_000
 """About what a sample weighs besides its text."""

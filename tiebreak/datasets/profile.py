@@ -44,7 +44,7 @@ class Profile:
     def add(self, sample: Sample) -> None:
         """Count a sample."""
         text = sample.messages[-1].text
-        data = text.encode("utf-8", "replace")
+        data = _asked(sample, text).encode("utf-8", "replace")
         # Two checksums of different kinds, as one number: collisions would have to happen in both.
         self.questions.append(crc32(data) << 32 | adler32(data))
         self.categories[sample.category] += 1
@@ -78,3 +78,12 @@ class Profile:
 def _note(noted: list[str], identity: str) -> None:
     if len(noted) < _SHOWN:
         noted.append(identity)
+
+
+def _asked(sample: Sample, text: str) -> str:
+    """All that tells a question from others: its words, and what is shown, said and told besides."""
+    exchange = sample.exchange
+    if exchange is None:
+        return text
+    results = [f"{result.name}{result.arguments}{result.text}" for result in exchange.tool_results]
+    return "\n".join([sample.prompt, *results, *(part.digest for part in sample.media)])

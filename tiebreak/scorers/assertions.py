@@ -276,6 +276,8 @@ def _tokens(text: str) -> Counter[str]:
 def _latency(assertion: Assertion, answer: Answer) -> Held:
     if answer.output.cached:
         raise ScorerError("the answer was remembered from an earlier run: how long it took is not known")
+    if answer.output.batched:
+        raise ScorerError("the answer came in a batch: how long it took is not known")
     took, limit = answer.output.timing.model_s * 1000, assertion.threshold
     assert limit is not None
     return Held.if_(took <= limit, f"took {took:,.0f} ms")

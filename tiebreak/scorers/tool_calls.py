@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -12,10 +11,11 @@ from tiebreak.core.message import ToolCall
 from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Output, Score
+from tiebreak.scorers.bfcl import wrong_argument
 
 _RULES = ("", "in_order", "bfcl")
-_LOOSE = re.compile(r"[ ,./\-_*^]")
-"""What is left out of texts before they are compared by the rule for BFCL."""
+Schemas = Mapping[str, Mapping[str, Any]]
+"""Of each tool, what its arguments are."""
 _MOST_SHOWN = 300
 
 Expected = Mapping[str, Any]
@@ -25,10 +25,10 @@ class ToolCalls:
     """Right when the expected tools were called, each as often as expected, with accepted arguments.
 
     The order does not count; with `tool_calls:in_order` it does. An accepted argument is a value or a list of values, of
-    which null says that it may be left out. `tool_calls:bfcl` is for BFCL's answers: texts are compared without punctuation.
+    which null says that it may be left out. `tool_calls:bfcl` compares as BFCL's own checker does.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("expected_calls",)
 
     def __init__(self, rule: str = "") -> None:
@@ -40,15 +40,16 @@ class ToolCalls:
         """Compare all calls of the exchange with the expected ones."""
         expected = sample.metadata.get("expected_calls", ())
         calls = output.tool_calls
-        wrong = self._fault(expected, calls)
+        schemas = {tool.name: tool.parameters for tool in sample.exchange.tools} if sample.exchange else {}
+        wrong = self._fault(expected, calls, schemas)
         return Score.of(not wrong, answer=_in_words(calls), because=wrong or _praise(expected))
 
-    def _fault(self, expected: Sequence[Expected], calls: Sequence[ToolCall]) -> str:
+    def _fault(self, expected: Sequence[Expected], calls: Sequence[ToolCall], schemas: Schemas) -> str:
         if not expected:
             return f"called {_names(calls)}, and no call was right" if calls else ""
         if not calls:
             return f"no tool was called, expected {_wanted(expected)}"
-        faults = [[self._difference(want, call) for call in calls] for want in expected]
+        faults = [[self._difference(want, call, schemas) for call in calls] for want in expected]
         pairs = list(zip(range(len(expected)), range(len(calls)), strict=False)) if self._rule == "in_order" else _paired(faults)
         for place, want in enumerate(expected):
             own = dict(pairs).get(place)
@@ -67,51 +68,53 @@ class ToolCalls:
             return f"{want['name']} was not called; called {_names(calls)}"
         return faults[place] or f"{want['name']} was called too seldom: {len(calls)} calls, expected another one"
 
-    def _difference(self, want: Expected, call: ToolCall) -> str:
+    def _difference(self, want: Expected, call: ToolCall, schemas: Schemas) -> str:
         """How a call differs from what is expected; empty where it does not."""
         if call.name != want["name"]:
             return f"called {call.name}, expected {want['name']}"
-        given = call.parsed()
+        given, expected = call.parsed(), want["arguments"]
         if given is None:
             return f"the arguments of {call.name} are no JSON object"
-        extra = [name for name in given if name not in want["arguments"]]
-        if extra:
-            return f"{call.name} has the argument {extra[0]!r}, which is not expected"
-        for name, accepted in want["arguments"].items():
-            listed = accepted if isinstance(accepted, list) else [accepted]
-            if name not in given and None not in listed:
-                return f"{call.name} lacks the argument {name!r}"
-            if name in given and not any(self._same(one, given[name]) for one in listed):
-                return f"{call.name} has {name}={_shown(given[name])}, expected {' or '.join(map(_shown, listed))}"
-        return ""
+        wrong = wrong_argument(given, expected, schemas.get(call.name, {})) if self._rule == "bfcl" else _wrong(given, expected)
+        if not wrong:
+            return ""
+        if wrong not in expected:
+            return f"{call.name} has the argument {wrong!r}, which is not expected"
+        if wrong not in given:
+            return f"{call.name} lacks the argument {wrong!r}"
+        return f"{call.name} has {wrong}={_shown(given[wrong])}, expected {' or '.join(map(_shown, _listed(expected[wrong])))}"
 
-    def _same(self, expected: Any, given: Any) -> bool:
-        """Whether a value is the expected one: numbers by value, texts without their case."""
-        if isinstance(expected, str) and isinstance(given, str):
-            return self._folded(expected) == self._folded(given)
-        if isinstance(expected, bool) or isinstance(given, bool):
-            return expected is given
-        if isinstance(expected, Mapping) and isinstance(given, Mapping):
-            return self._same_object(expected, given)
-        if isinstance(expected, list) and isinstance(given, list):
-            return len(expected) == len(given) and all(map(self._same, expected, given))
-        return bool(expected == given)
 
-    def _same_object(self, expected: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-        """In BFCL's answers the values inside an object are lists of accepted ones too."""
-        if self._rule != "bfcl":
-            return expected.keys() == given.keys() and all(self._same(expected[name], given[name]) for name in expected)
-        if not given.keys() <= expected.keys():
-            return False
-        return all(
-            any(self._same(one, given[name]) for one in accepted) if name in given else "" in accepted or None in accepted
-            for name, accepted in expected.items()
-        )
+def _wrong(given: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
+    """The first argument that is not as it should be; empty where all are."""
+    if extra := [name for name in given if name not in expected]:
+        return extra[0]
+    for name, accepted in expected.items():
+        listed = _listed(accepted)
+        if None not in listed if name not in given else not any(_same(one, given[name]) for one in listed):
+            return name
+    return ""
 
-    def _folded(self, text: str) -> str:
-        if self._rule == "bfcl":
-            return _LOOSE.sub("", text).lower().replace("'", '"')
-        return " ".join(text.split()).casefold()
+
+def _listed(accepted: Any) -> list[Any]:
+    return accepted if isinstance(accepted, list) else [accepted]
+
+
+def _same(expected: Any, given: Any) -> bool:
+    """Whether a value is the expected one: numbers by value, texts without their case."""
+    if isinstance(expected, str) and isinstance(given, str):
+        return _folded(expected) == _folded(given)
+    if isinstance(expected, bool) or isinstance(given, bool):
+        return expected is given
+    if isinstance(expected, Mapping) and isinstance(given, Mapping):
+        return expected.keys() == given.keys() and all(_same(expected[name], given[name]) for name in expected)
+    if isinstance(expected, list) and isinstance(given, list):
+        return len(expected) == len(given) and all(map(_same, expected, given))
+    return bool(expected == given)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def _paired(faults: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
