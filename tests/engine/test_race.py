@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 import textwrap
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from tiebreak.core.run import Pace, Protocol, RunSpec
 from tiebreak.engine.race import AHEAD, Observed
 from tiebreak.engine.stop import Stop
 from tiebreak.pipeline import make_plan, run_benchmark, run_plan
+from tiebreak.registry import make_strategy
 from tiebreak.report.verdict import claims
 from tiebreak.stats.decision import decide
 from tiebreak.stats.race import Leader, Tiers
@@ -173,6 +175,42 @@ def test_tiers_go_on_until_every_place_is_known():
     done = [left[label] for label in LABELS]
     cut = np.where(np.arange(2000) < np.array(done)[:, None], table, np.nan)
     assert decide(cut, done=done, planned=2000, schedule=Schedule(raced=True)).tiers == ((0,), (1,), (2,))
+
+
+@pytest.mark.parametrize(("share", "places"), [("34%", 1), ("67%", 2)])
+def test_best_share_goes_on_until_it_is_known_who_belongs_to_it(share, places):
+    rng = np.random.default_rng(5)
+    table = (rng.random((3, 2000)) < np.array([[0.9], [0.7], [0.5]])).astype(float)
+    _, decided = raced(table, lambda labels, planned: make_strategy(share, labels, planned))
+    among = [label for label, reason in decided.items() if "shown to be among the best" in reason]
+    assert sorted(among) == list(LABELS[:places])
+    assert set(decided) == set(LABELS)
+
+
+@pytest.mark.parametrize("share", ["0%", "100%", "many%", "nan%"])
+def test_share_that_is_none_is_refused(tmp_path, share):
+    (tmp_path / "q.jsonl").write_text('{"input": "?", "target": "x"}\n')
+    (tmp_path / "says.py").write_text(SAYS)
+    done = run("run", "--models", "./says.py:Says/a,./says.py:Says/b", "--dataset", "q.jsonl", "--until", share, cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"--until {share}: a share of the contestants is" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_dry_run_says_what_a_race_is_expected_to_ask(tmp_path):
+    (tmp_path / "q.jsonl").write_text(
+        "".join(json.dumps({"id": str(i), "input": f"{i}?", "target": "x"}) + "\n" for i in range(900))
+    )
+    (tmp_path / "says.py").write_text(SAYS)
+    line = ("run", "--models", "./says.py:Says/a,./says.py:Says/b", "--dataset", "q.jsonl", "--dry-run")
+    done = run(*line, "--until", "leader", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    shares = [int(found) for found in re.findall(r"points ahead of the other: about (\d+)% of the trials", done.stdout)]
+    assert len(shares) == 4
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] >= 90
+    assert shares[-1] <= 20
+    assert "ahead" not in run(*line, cwd=tmp_path).stdout
 
 
 def test_equals_are_asked_everything_and_false_leaders_are_rare():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tiebreak.core.model import ModelRef
 from tiebreak.core.run import Pace, Protocol, RunSpec
 from tiebreak.pipeline import run_benchmark
 from tiebreak.report.summary import Summary
+from tiebreak.report.verdict import claims
 from tiebreak.stats.factors import effects
 from tiebreak.stats.holdout import choose, halves
 
@@ -88,3 +90,71 @@ def test_engine_and_store_decide_as_the_pure_functions_do(part: int, dataset: Pa
         assert summary.chosen.label == summary.contestants[choice.contestant].label
         assert summary.chosen.score == pytest.approx(choice.score.mean)
         assert [r.better for r in summary.chosen.rivals] == [r.separated and r.difference > 0 for r in choice.rivals]
+
+
+def two_by_two(dataset: Path, folder: Path, says: Callable[[str, str, int], str], *scorers: str) -> Summary:
+    """A run of two models and two prompts; what is said depends on the model, the prompt and the number of the sample."""
+
+    def said(model: str, question: str) -> str:
+        prompt, _, rest = question.partition(": Question ")
+        return says(model, prompt, int(rest))
+
+    planted.answers["says"] = said
+    models = [ModelRef(provider=planted.PROVIDER, name=name, label=name) for name in ("m0", "m1")]
+    prompts = [Prompting(name=name, template=f"{name}: {{question}}") for name in ("plain", "terse")]
+    spec = RunSpec(
+        protocol=Protocol(dataset=str(dataset), chosen_scorers=scorers),
+        contestants=LineUp(models=models, prompts=prompts, settings=[{}]).contestants(),
+        pace=Pace(max_connections=32),
+        results_dir=folder,
+    )
+    try:
+        return asyncio.run(run_benchmark(spec))
+    finally:
+        del planted.answers["says"]
+
+
+def prompt_effect(summary: Summary) -> tuple[bool, tuple[str, ...], str]:
+    (effect,) = next(factor for factor in summary.factors if factor.name == "prompt").effects
+    (sentence,) = [c.sentence for c in claims(summary) if c.kind == "effect" and c.facts["factor"] == "prompt"]
+    return effect.separated, effect.depends_on, sentence
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Path:
+    path = tmp_path / "alone.jsonl"
+    rows = ({"id": f"s{i:03}", "input": f"Question {i:03}", "target": "yes"} for i in range(SAMPLES))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_effect_that_failures_make_is_not_claimed(alone: Path, tmp_path: Path) -> None:
+    """Where both prompts answered one is better; but it fails on as many samples that the other has right."""
+
+    def says(model: str, prompt: str, number: int) -> str:
+        if prompt == "terse" and number % 12 in (0, 5):
+            return "yes" if number % 12 == 0 else "failed"
+        return "no" if number % 3 == 0 else "yes"
+
+    def better(model: str, prompt: str, number: int) -> str:
+        return "failed" if number % 20 == 1 else "no" if number % (3 if prompt == "plain" else 9) == 0 else "yes"
+
+    separated, depends, sentence = prompt_effect(two_by_two(alone, tmp_path / "one", says))
+    assert (separated, depends) == (False, ("failures",))
+    assert "but not if failed trials count as wrong: none is claimed" in sentence
+    separated, depends, sentence = prompt_effect(two_by_two(alone, tmp_path / "other", better))
+    assert (separated, depends) == (True, ())
+    assert "terse is better than plain" in sentence
+
+
+def test_effect_that_one_reading_makes_is_not_claimed(alone: Path, tmp_path: Path) -> None:
+    """The first rule likes one prompt's answers on every eighth sample, the second does not."""
+
+    def says(model: str, prompt: str, number: int) -> str:
+        if prompt == "terse" and number % 8 == 0:
+            return "yes no"
+        return "no no" if number % 4 == 0 else "yes yes"
+
+    separated, depends, sentence = prompt_effect(two_by_two(alone, tmp_path / "run", says, planted.SCORER))
+    assert (separated, depends) == (False, ("reading",))
+    assert "but not if answers are read by the second rule" in sentence

@@ -107,7 +107,7 @@ def test_files_are_the_same_from_kept_figures(tmp_path: Path, kind: str, monkeyp
         "UPDATE trials SET superseded = 1 WHERE number = 1",
         "DELETE FROM trials WHERE number = 3",
         "INSERT INTO trials SELECT 999, 'new', contestant, asked, sample, category, repeat, outcome, score, NULL, NULL,"
-        " 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, '', 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM trials LIMIT 1",
+        " 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, '', 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM trials LIMIT 1",
         "UPDATE run SET info = info",
         "DELETE FROM samples WHERE rowid = 1",
         "UPDATE contestants SET label = 'z' WHERE contestant = 1",

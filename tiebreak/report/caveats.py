@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tiebreak.core.batch import BATCH_PRICE
 from tiebreak.core.model import ModelRef
 from tiebreak.core.run import Protocol
 from tiebreak.core.work import WorkOutcome
@@ -19,6 +20,8 @@ def caveats(summary: Summary) -> list[str]:
     found = []
     if unequal_settings([c.model for c in summary.tested]):
         found.append("the models were asked with different settings")
+    if summary.info.pace.batch:
+        found.append(f"answers from batches cost {BATCH_PRICE:.0%} of the usual price, and how long they took says nothing")
     found += [_stopped(c) for c in summary.tested if c.cut_off or c.exhausted]
     ranked = summary.ranked
     if len(ranked) > 1 and summary.common_samples < ranked[0].planned_samples and not summary.unseen:

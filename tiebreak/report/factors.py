@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tiebreak.core.contestant import FACTORS, Contestant, listed_settings
-from tiebreak.report.ranking import Course, failures_wrong_table, score_table
+from tiebreak.report.ranking import FAILURES, READING, Course, failures_wrong_table, score_table, second_table
 from tiebreak.report.tally import Tally
 from tiebreak.stats.effects import Effect, LevelMean
 from tiebreak.stats.family import SURE
@@ -77,8 +77,8 @@ def compare_factors(tested: Tested, course: Course) -> tuple[Factor, ...]:
     places = [tuple(own.values()) for own in levels]
     if len(varying) < 2 or len(set(places)) < len(places):
         return ()
-    table = score_table([tally for _, tally in tested])
-    factors = [_factor(name, levels, table, course) for name in varying]
+    tables = _Tables.of([tally for _, tally in tested])
+    factors = [_factor(name, levels, tables, course) for name in varying]
     # Levels that were never run with all else equal tell nothing of their factor.
     return tuple(factor for factor in factors if factor.effects)
 
@@ -91,18 +91,80 @@ def _levels(contestants: Sequence[Contestant]) -> list[dict[str, str]]:
     return [{**c.factors, "settings": listed_settings(c.model.settings)} for c in contestants]
 
 
-def _factor(name: str, all_levels: Sequence[dict[str, str]], table: Any, course: Course) -> Factor:
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Scores, contestants × samples, as usual and counted the other way; None where that is no other way."""
+
+    usual: Any
+    failures_wrong: Any
+    read_otherwise: Any
+
+    @classmethod
+    def of(cls, tallies: Sequence[Tally]) -> _Tables:
+        failed = any(tally.failures for tally in tallies)
+        differ = any(tally.readings_differ for tally in tallies)
+        return cls(
+            score_table(tallies), failures_wrong_table(tallies) if failed else None, second_table(tallies) if differ else None
+        )
+
+
+def _factor(name: str, all_levels: Sequence[dict[str, str]], tables: _Tables, course: Course) -> Factor:
     from tiebreak.stats.factors import effects, level_means
 
     levels = [own[name] for own in all_levels]
     others = [tuple(level for factor, level in own.items() if factor != name) for own in all_levels]
-    means = level_means(table, levels, course.groups)
-    found = effects(table, levels, others, course.groups)
+    means = level_means(tables.usual, levels, course.groups)
+
+    def tested(table: Any) -> list[Effect]:
+        found = effects(table, levels, others, course.groups)
+        return [_allowing_for_extensions(effect, course.schedule.end_scale) for effect in found]
+
+    found = tested(tables.usual)
+    turned = {FAILURES: _turned_by_failures(found, tables, levels, tested), READING: _turned_by_reading(found, tables, tested)}
     return Factor(
         name=name,
         levels=tuple(sorted(means, key=lambda level: -level.mean)),
-        effects=tuple(_allowing_for_extensions(effect, course.schedule.end_scale) for effect in found),
+        effects=tuple(_depending(effect, [word for word, pairs in turned.items() if _pair(effect) in pairs]) for effect in found),
     )
+
+
+_Test = Callable[[Any], list[Effect]]
+_Pair = tuple[str, str]
+"""The better level and the other one."""
+
+
+def _pair(effect: Effect) -> _Pair:
+    return effect.first, effect.second
+
+
+def _shown(found: Sequence[Effect]) -> set[_Pair]:
+    return {_pair(effect) for effect in found if effect.separated}
+
+
+def _turned_by_failures(found: Sequence[Effect], tables: _Tables, levels: Sequence[str], tested: _Test) -> set[_Pair]:
+    """Effects that are not shown with every failure counted as wrong, or with those of the better level alone."""
+    if tables.failures_wrong is None or not (shown := _shown(found)):
+        return set()
+    standing = shown & _shown(tested(tables.failures_wrong))
+    for better in {first for first, _ in standing}:
+        table = tables.usual.copy()
+        rows = [row for row, level in enumerate(levels) if level == better]
+        table[rows] = tables.failures_wrong[rows]
+        stands = _shown(tested(table))
+        standing -= {pair for pair in standing if pair[0] == better and pair not in stands}
+    return shown - standing
+
+
+def _turned_by_reading(found: Sequence[Effect], tables: _Tables, tested: _Test) -> set[_Pair]:
+    """Effects that are not shown by the second reading, where the readings differ in favour of one level by more than luck."""
+    if tables.read_otherwise is None or not (shown := _shown(found)):
+        return set()
+    lost = shown - _shown(tested(tables.read_otherwise))
+    return lost & _shown(tested(tables.usual - tables.read_otherwise)) if lost else lost
+
+
+def _depending(effect: Effect, turned: Sequence[str]) -> Effect:
+    return replace(effect, separated=effect.separated and not turned, depends_on=tuple(turned))
 
 
 def _allowing_for_extensions(effect: Effect, scale: float) -> Effect:

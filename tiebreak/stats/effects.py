@@ -27,9 +27,11 @@ class Effect:
     cells: int
     """Combinations of the other factors on which the levels were compared."""
     separated: bool
-    """Whether the corrected test shows the first to be better."""
+    """Whether the corrected test shows the first to be better, and nothing doubtful would turn it."""
     error: float
     """Standard error of the difference; never 0."""
+    depends_on: tuple[str, ...] = ()
+    """What would turn it, counted the other way: failures, reading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ test at the planned end, so that small differences are found as often as without
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Protocol
@@ -105,6 +106,32 @@ class Tiers(Leader):
             known = {a + b - number for a, b in better if number in (a, b)}
             if len(known) == len(self._labels) - 1:
                 self._decided.setdefault(label, "shown to be better or worse than each of the others")
+
+
+class Best(Leader):
+    """Until it is known who belongs to the best share of the contestants: `best:50%`, or `50%` for short."""
+
+    def __init__(self, contestants: Sequence[str], planned: int, share: str) -> None:
+        super().__init__(contestants, planned)
+        self._places = max(1, math.floor(len(contestants) * share_of(share)))
+
+    def _settle(self, better: frozenset[tuple[int, int]]) -> None:
+        for number, label in enumerate(self._labels):
+            if sum(loser == number for _, loser in better) >= self._places:
+                self._decided.setdefault(label, f"shown not to be among the best {self._places}")
+            elif sum(winner == number for winner, _ in better) >= len(self._labels) - self._places:
+                self._decided.setdefault(label, f"shown to be among the best {self._places}")
+
+
+def share_of(text: str) -> float:
+    """A share as typed, in percent; ValueError where it is none."""
+    try:
+        percent = float(text.removesuffix("%"))
+    except ValueError:
+        raise ValueError(f"a share of the contestants is a number, as in 50%, not {text}") from None
+    if not 0 < percent < 100:
+        raise ValueError(f"a share of the contestants is between 0 % and 100 %, not {text}")
+    return percent / 100
 
 
 def shown_better(table: Floats, done: Sequence[int], groups: np.ndarray | None) -> frozenset[tuple[int, int]]:
