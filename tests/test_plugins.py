@@ -408,3 +408,119 @@ class Broken:
     assert done.returncode == 1
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+EXPORTERS = '''
+import tiebreak
+
+def scores(folder, path):
+    """One score per line."""
+    path.write_text("\\n".join(str(trial.score) for trial in tiebreak.open(folder).trials()))
+
+def broken(folder, path):
+    path.write_text("half")
+    raise ValueError("no form")
+
+def nothing_at_all(folder, path):
+    pass
+'''
+
+
+def test_exporters_of_packages_and_files_write_a_run(place, tmp_path):
+    (tmp_path / "mine.py").write_text(EXPORTERS)
+    done = tiebreak(place, tmp_path, "run", "--model", "echo/parrot", "--dataset", "haiku", "--output", "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = tiebreak(place, tmp_path, "export", "out", "--to", "poems", "--output", "poems.txt")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "echo/parrot:\n" in (tmp_path / "poems.txt").read_text()
+    own = tiebreak(place, tmp_path, "export", "out", "--to", "./mine.py:scores", "--output", "-")
+    assert own.returncode == 0, own.stderr
+    assert set(own.stdout.split()) <= {"0.0", "1.0"}
+    listed = tiebreak(place, tmp_path, "list", "exporters").stdout
+    assert {"junit", "baseline", "poems"} <= {line.split()[0] for line in listed.splitlines() if line.strip()}
+    assert "exporter poems" in tiebreak(place, tmp_path, "doctor").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--to", "poemz", "--output", "x"), "there is no exporter 'poemz'; did you mean 'poems'?"),
+        (("--to", "poems"), "name the file that poems is to write, with --output"),
+        (("--to", "./mine.py:broken", "--output", "x"), "the exporter ./mine.py:broken raised ValueError: no form"),
+        (("--to", "./mine.py:nothing", "--output", "x"), "has no 'nothing'"),
+        (("--to", "./mine.py:nothing_at_all", "--output", "x"), "wrote nothing to the file it was given"),
+        (("--to", "./mine.py:scores", "--output", "out/run.sqlite"), "is a file of the run itself"),
+    ],
+)
+def test_exporters_that_do_not_work_are_told_in_a_sentence(place, tmp_path, arguments, told):
+    (tmp_path / "mine.py").write_text(EXPORTERS)
+    tiebreak(place, tmp_path, "run", "--model", "echo/parrot", "--dataset", "haiku", "--output", "out")
+    (tmp_path / "x").write_text("as it was")
+    done = tiebreak(place, tmp_path, "export", "out", *arguments)
+    assert done.returncode == 1
+    assert (tmp_path / "x").read_text() == "as it was"
+    assert tiebreak(place, tmp_path, "report", "out").returncode == 0
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+AGENT = '''
+from tiebreak.core.trial import Output
+
+class Shouts:
+    """Shouts what the model says."""
+    works_on = frozenset({"question"})
+
+    def __init__(self, times=1):
+        self.times = times
+
+    async def run(self, sample, context):
+        reply = await context.ask(sample.messages)
+        return Output(text=(reply.text.upper() + " ") * self.times)
+'''
+
+
+def test_agent_of_a_file_has_a_name_in_the_configuration(place, tmp_path):
+    (tmp_path / "mine.py").write_text(AGENT)
+    (tmp_path / "models_config.yaml").write_text("agents:\n  loudly: {class: ./mine.py:Shouts, options: {times: 2}}\n")
+    (tmp_path / "q.jsonl").write_text('{"input": "hello", "target": "HELLO HELLO"}\n')
+    line = ("run", "--model", "echo/parrot", "--dataset", "q.jsonl", "--config", "models_config.yaml", "--output", "out")
+    done = tiebreak(place, tmp_path, *line, "--agent", "loudly", "--scorer", "exact")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = read_csv(tmp_path / "out" / "trials.csv")
+    assert (row["agent"], row["text"].strip()) == ("loudly", "HELLO HELLO")
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("{}", "agents.loudly: the field 'command' is missing"),
+        ("{class: ''}", "agents.loudly.class"),
+        ("{class: ./mine.py:Whispers}", "has no 'Whispers'"),
+        ("{class: ./mine.py:Shouts, options: {volume: 3}}", "has no option 'volume'"),
+    ],
+)
+def test_agent_of_the_configuration_that_cannot_be_is_named(place, tmp_path, entry, told):
+    (tmp_path / "mine.py").write_text(AGENT)
+    (tmp_path / "models_config.yaml").write_text(f"agents:\n  loudly: {entry}\n")
+    (tmp_path / "q.jsonl").write_text('{"input": "hello", "target": "x"}\n')
+    line = ("run", "--model", "echo/parrot", "--dataset", "q.jsonl", "--config", "models_config.yaml", "--output", "out")
+    done = tiebreak(place, tmp_path, *line, "--agent", "loudly")
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_code_of_the_configuration_runs_only_where_its_agent_is_chosen(place, tmp_path):
+    """Not to list agents, not for a dry run, and not for a run with another agent: the file may be somebody else's."""
+    (tmp_path / "sly.py").write_text("open('ran', 'w')\n" + AGENT)
+    (tmp_path / "models_config.yaml").write_text("agents:\n  sly: {class: ./sly.py:Shouts}\n  gone: {class: ./none.py:A}\n")
+    (tmp_path / "q.jsonl").write_text('{"input": "hello", "target": "x"}\n')
+    line = ("run", "--model", "echo/parrot", "--dataset", "q.jsonl")
+    for arguments in (("list", "agents"), ("doctor",), (*line, "--dry-run"), (*line, "--output", "out")):
+        done = tiebreak(place, tmp_path, *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert not (tmp_path / "ran").exists()
+    assert "./sly.py:Shouts" in tiebreak(place, tmp_path, "list", "agents").stdout
+    chosen = tiebreak(place, tmp_path, *line, "--agent", "gone")
+    assert "the agent 'gone' of models_config.yaml: " in chosen.stderr

@@ -1,10 +1,11 @@
-"""A dataset and a scorer from outside."""
+"""A dataset, a scorer and an exporter from outside."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, ClassVar
 
+import tiebreak
 from tiebreak.core.message import user
 from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
@@ -35,3 +36,9 @@ class Lines:
         count = sum(bool(line.strip()) for line in output.text.splitlines())
         wanted = int(self._wanted or sample.target)
         return Score.of(count == wanted, answer=f"{count} lines", because=f"expected {wanted}")
+
+
+def poems(folder: Path, path: Path) -> None:
+    """Every poem of a run, each below its author."""
+    trials = tiebreak.open(folder).trials()
+    path.write_text("\n\n".join(f"{trial.model}:\n{trial.text}" for trial in trials), encoding="utf-8")
