@@ -11,10 +11,11 @@ from itertools import islice
 from pathlib import Path
 
 from tiebreak import __version__
+from tiebreak.core.batch import FILES
 from tiebreak.core.clock import Clock, SystemClock
 from tiebreak.core.contestant import Contestant
-from tiebreak.core.errors import ProtocolMismatch, StoreBusy, UsageError
-from tiebreak.core.events import ContestantFinished, ContestantStarted, ContestantState, Event, TrialFinished
+from tiebreak.core.errors import ProtocolMismatch, StoreBusy, StoreError, UsageError
+from tiebreak.core.events import COMPLETE, ContestantFinished, ContestantStarted, ContestantState, Event, TrialFinished
 from tiebreak.core.message import user
 from tiebreak.core.model import ModelRef
 from tiebreak.core.protocols import Attendant, Watcher
@@ -22,6 +23,7 @@ from tiebreak.core.run import Pace, Protocol, RunInfo, RunSpec, resumed
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Failure, TrialResult, make_trial
 from tiebreak.engine.abilities import without_schema
+from tiebreak.engine.batches import Batch, unbatched_because
 from tiebreak.engine.budget import Amount, worst_usage
 from tiebreak.engine.estimate import Estimate, estimate
 from tiebreak.engine.execute import Assignment, execute
@@ -30,12 +32,14 @@ from tiebreak.engine.race import Answered, Race
 from tiebreak.engine.rescore import Rescorer
 from tiebreak.engine.stop import Stop
 from tiebreak.engine.timing import time_answers
+from tiebreak.engine.workshop import Conditions, Executor, Workshop
 from tiebreak.report.browse import keep_facts, kept_census
 from tiebreak.report.html import REPORT_HTML, write_page
 from tiebreak.report.spread import spreads
 from tiebreak.report.summary import Summary, summarise
 from tiebreak.report.tabular import write_files
 from tiebreak.report.work_files import write_work_files
+from tiebreak.store.batches import BATCHES, BatchBook, has_batches
 from tiebreak.store.folder import DATABASE, at_rest, has_database
 from tiebreak.store.looks import look_into
 from tiebreak.store.reader import FiguresKeeper, StoreReader
@@ -46,6 +50,7 @@ __all__ = [
     "Plan",
     "Stop",
     "ask_models",
+    "asked_as_usual",
     "estimate",
     "loop_factory",
     "make_plan",
@@ -89,19 +94,34 @@ async def run_plan(
     stop: Stop | None = None,
     clock: Clock | None = None,
     attendant: Attendant | None = None,
+    executor_of: Callable[[Conditions], Executor] = Workshop,
 ) -> Summary:
-    """Ask what the store does not have yet; every event is on disk before it is told."""
+    """Ask what the store does not have yet; every event is on disk before it is told.
+
+    `executor_of` makes whoever makes the attempts: this process, unless told otherwise.
+    """
     spec, kinds = plan.spec, plan.dataset.kinds
     if (done := summary_if_done(plan)) is not None:
         for event in _nothing_happens(spec):
             await _told(watch, event)
         return done
-    with Store.open(spec.results_dir, describe(plan, clock or SystemClock()), without=indexes_to_put_off(plan)) as store:
+    info = describe(plan, clock or SystemClock())
+    with Store.open(spec.results_dir, info, without=indexes_to_put_off(plan)) as store, _book_of(spec, store) as book:
         plan = plan.share()
-        todo, spent = assignments(plan, store), spent_before(plan.spec, store)
+        todo, spent = assignments(plan, store, book), spent_before(plan.spec, store)
+        if book is not None:
+            spent += _collected_before(book, spec.results_dir)
         race = race_of(plan, store) if plan.spec.protocol.races else None
         happening = execute(
-            todo, plan.spec, kinds=kinds, stop=stop, clock=clock, already_spent=spent, attendant=attendant, race=race
+            todo,
+            plan.spec,
+            kinds=kinds,
+            stop=stop,
+            clock=clock,
+            already_spent=spent,
+            attendant=attendant,
+            race=race,
+            executor_of=executor_of,
         )
         events = store.committed(happening)
         async with contextlib.aclosing(events):  # type: ignore[type-var]
@@ -117,7 +137,33 @@ async def run_plan(
             summary = summarise(reader, seen=seen)
         if seen:
             store.keep("summary", summary)
+        if book is not None and all(c.state in COMPLETE and not c.failed for c in summary.contestants):
+            book.forget_answers()
     return summary
+
+
+@contextlib.contextmanager
+def _book_of(spec: RunSpec, store: Store) -> Iterator[BatchBook | None]:
+    """The book of a run's batches, for one that has any."""
+    known = has_batches(spec.results_dir)
+    if not known and store.may_wait():
+        raise StoreError(
+            f"{spec.results_dir / BATCHES} is missing, which says what the run waits for: "
+            "without it everything would be sent, and paid for, once more"
+        )
+    if not (spec.pace.batch or known):
+        yield None
+        return
+    for left in spec.results_dir.glob(f"{FILES}*.jsonl"):
+        left.unlink(missing_ok=True)
+    with BatchBook.open(spec.results_dir) as book:
+        yield book
+
+
+def _collected_before(book: BatchBook, folder: Path) -> Amount:
+    """What answers cost that are home and not in the store yet."""
+    nano_usd, tokens = book.not_in_store(folder)
+    return Amount(nano_usd=nano_usd, tokens=tokens)
 
 
 async def _told(watch: Watcher, event: Event) -> None:
@@ -172,19 +218,47 @@ def indexes_to_put_off(plan: Plan) -> list[str]:
     return ["one_result_per_trial", *(["one_row_per_sample"] if once else [])]
 
 
-def assignments(plan: Plan, store: Store) -> list[Assignment]:
+def asked_as_usual(plan: Plan) -> dict[str, str]:
+    """In a run with batches, whose questions go into none, and why."""
+    if not plan.spec.pace.batch:
+        return {}
+    reasons = {c.label: unbatched_because(c) for c in plan.spec.contestants if not c.reference}
+    more = {"turns after the first": "they go on from an answer"} if plan.dataset.needs & {"turns", "tools"} else {}
+    tasks = {"coding tasks": "an agent asks more than once"} if plan.tasks else {}
+    return {label: reason for label, reason in reasons.items() if reason} | more | tasks
+
+
+def assignments(plan: Plan, store: Store, book: BatchBook | None = None) -> list[Assignment]:
     """Each contestant with the trials it still has to do."""
     again = plan.spec.retry_failed
     finished, unjudged = store.finished_counts(retry_failed=again), store.unjudged_counts()
-    return [
-        Assignment(
-            contestant=contestant,
-            trials=store.unfinished(plan.trials(contestant), retry_failed=again),
-            count=plan.trials_per_contestant - finished.get(contestant.label, 0),
-            kept=unjudged.get(contestant.label, 0),
+    todo = []
+    for contestant in plan.spec.contestants:
+        batch = None if book is None else _batch_of(plan, contestant, store, book)
+        todo.append(
+            Assignment(
+                contestant=contestant,
+                trials=batch.ready() if batch else store.unfinished(plan.trials(contestant), retry_failed=again),
+                count=plan.trials_per_contestant - finished.get(contestant.label, 0),
+                kept=unjudged.get(contestant.label, 0),
+                batch=batch,
+            )
         )
-        for contestant in plan.spec.contestants
-    ]
+    return todo
+
+
+def _batch_of(plan: Plan, contestant: Contestant, store: Store, book: BatchBook) -> Batch | None:
+    """What a contestant's batches need; None for one that is asked as usual."""
+    spec = plan.spec
+    if unbatched_because(contestant):
+        return None
+    return Batch(
+        trials=lambda: store.unfinished(plan.trials(contestant), retry_failed=spec.retry_failed),
+        book=book,
+        folder=spec.results_dir,
+        detach=spec.detach,
+        again=spec.retry_failed,
+    )
 
 
 def shares_left(plan: Plan) -> dict[str, float]:

@@ -12,7 +12,14 @@ from tiebreak.core.model import ModelRef
 from tiebreak.core.sample import Exchange, Sample
 from tiebreak.registry import make_agent, provider_class
 
-_WORDS = {"image": "images", "file": "files", "tools": "tools", "turns": "several turns", "schema": "a response schema"}
+_WORDS = {
+    "image": "images",
+    "file": "files",
+    "audio": "sounds",
+    "tools": "tools",
+    "turns": "several turns",
+    "schema": "a response schema",
+}
 _DO_WITHOUT = frozenset({"schema"})
 """An answer can follow a schema that was not sent; what else is missing makes the question another one."""
 _WEIGHS = "likelihood"

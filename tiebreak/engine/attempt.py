@@ -26,6 +26,7 @@ from tiebreak.engine.judging import JudgeModel, combined, judge_answer
 from tiebreak.engine.plan import agent_for
 from tiebreak.engine.stop import Interrupted
 from tiebreak.engine.task_context import TaskSetup, TaskTrialContext, failure_of
+from tiebreak.engine.turns import score_of
 from tiebreak.registry import make_agent
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ async def _judged(name: str, trial: Trial, output: Output, context: TrialContext
 async def _score(name: str, trial: Trial, output: Output, context: TrialContext, tools: Tools) -> Score:
     """One scorer's verdict. Whatever it raises is its own fault: the trial then has no score."""
     try:
-        return await tools.scorers[name].score(trial.sample, output, context)
+        return await score_of(tools.scorers[name], trial.sample, output, context)
     except (BenchmarkError, Interrupted):
         raise
     except Exception as error:
@@ -253,12 +254,13 @@ def _metered(output: Output, context: TrialContext) -> Output:
     timing = Timing(
         model_s=meter.model_s,
         first_token_s=meter.first_token_s,
+        first_answer_s=meter.first_answer_s,
         queue_s=meter.queue_s,
         retry_s=meter.retry_s,
         in_flight=meter.in_flight or None,
     )
     cached = context.cached and meter.attempts > 0
-    return replace(output, usage=context.usage, timing=timing, attempts=meter.attempts, cached=cached)
+    return replace(output, usage=context.usage, timing=timing, attempts=meter.attempts, cached=cached, batched=context.batched)
 
 
 def _failed(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tiebreak.core.errors import UsageError
 from tiebreak.core.events import ContestantState
-from tiebreak.core.message import FilePart, Part, TextPart, Usage
+from tiebreak.core.message import AudioPart, FilePart, Part, TextPart, Usage
 from tiebreak.core.model import ModelRef, Request
 from tiebreak.engine.buckets import Tell
 from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
@@ -26,9 +26,9 @@ _NANO = 1_000_000_000
 """Money is counted in whole billionths of a dollar: sums of floats would drift past the cap."""
 _IMAGE_CHARACTERS = 6000
 _BYTES_PER_CHARACTER = 8
-"""Of a document, encoded: fonts, pictures and its structure are most of it."""
+"""Of a document or sound, encoded: most of it is no text."""
 _TOLD_S = 1.0
-_CURE = "--max-tokens limits what an answer may cost; resume the run with a larger budget to continue"
+CURE = "--max-tokens limits what an answer may cost; resume the run with a larger budget to continue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +88,10 @@ def characters(request: Request) -> int:
 
 
 def _media_characters(part: Part) -> int:
-    """An image costs what it costs whatever its size; a document by how much may be in it."""
-    return (
-        max(_IMAGE_CHARACTERS, len(part.data_base64) // _BYTES_PER_CHARACTER) if isinstance(part, FilePart) else _IMAGE_CHARACTERS
-    )
+    """An image costs what it costs whatever its size; a document or a sound by how much may be in it."""
+    if isinstance(part, FilePart | AudioPart):
+        return max(_IMAGE_CHARACTERS, len(part.data_base64) // _BYTES_PER_CHARACTER)
+    return _IMAGE_CHARACTERS
 
 
 def worst_usage(sent_characters: int, settings: Mapping[str, Any], attempts: int = 1) -> Usage:
@@ -134,7 +134,7 @@ class Budget:
             if self.in_flight == 0:
                 if likely is not None and not self.passed_by(likely()):
                     break
-                raise ContestantOver(ContestantState.OUT_OF_BUDGET, f"the next request may not fit into {flag}; {_CURE}")
+                raise ContestantOver(ContestantState.OUT_OF_BUDGET, f"the next request may not fit into {flag}; {CURE}")
             tell("budget", _TOLD_S)
             self._settled.clear()
             await self._settled.wait()
@@ -168,9 +168,12 @@ class Purse:
     _answers: int = 0
     _answer_tokens: int = 0
 
-    async def reserve(self, request: Request, tell: Tell) -> Amount:
-        """Set aside the most the request can cost; where nobody limited its answer, one at a time may cost more."""
-        worst = worst_usage(characters(request), {**self.model.sent, **request.settings})
+    async def reserve(self, size: int, settings: Mapping[str, Any], tell: Tell) -> Amount:
+        """Set aside the most a request of so many characters can cost.
+
+        Where nobody limited its answer, one at a time may cost more.
+        """
+        worst = worst_usage(size, {**self.model.sent, **settings})
         limited = "max_tokens" in self.model.settings
         return await self.budget.reserve(self._amount(worst), tell, likely=None if limited else lambda: self._likely(worst))
 

@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -18,7 +19,7 @@ from tiebreak.core.redact import Redactor
 from tiebreak.core.run import RetryPolicy
 from tiebreak.engine.deadlines import Deadlines
 from tiebreak.engine.stop import Interrupted, Stop
-from tiebreak.engine.traffic import Gate, Ticket
+from tiebreak.engine.traffic import Ticket
 
 _DIGITS = re.compile(r"\d+")
 
@@ -32,10 +33,53 @@ class Meter:
     retry_s: float = 0.0
     first_token_s: float | None = None
     """Of the first answer that was streamed."""
+    first_answer_s: float | None = None
     in_flight: int = 0
     """The most requests that were with the server when one of the calls was sent."""
     queue_s: float = 0.0
     """Waiting for a slot, a limit, the circuit or the budget."""
+
+
+class CallGate(Protocol):
+    """What stands before one model's calls: a gate of this process, or the way to one far away."""
+
+    @property
+    def answers(self) -> int:
+        """Answers so far, as far as they are known here."""
+        ...
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are with the account's server, as far as they are known here."""
+        ...
+
+    def tell(self, reason: str, seconds: float, /) -> None:
+        """Say that a call waits."""
+        ...
+
+    def try_enter(self) -> Ticket | None:
+        """Pass at once, if that can be."""
+        ...
+
+    async def enter(self, request: Request) -> Ticket:
+        """Wait until the request may be sent; ContestantOver when none ever will."""
+        ...
+
+    def answered(self, ticket: Ticket, usage: Usage | None) -> None:
+        """The server answered."""
+        ...
+
+    def failed(self, ticket: Ticket, error: ProviderError) -> None:
+        """The server refused or failed."""
+        ...
+
+    def gave_up(self, ticket: Ticket) -> None:
+        """The call was cancelled."""
+        ...
+
+    def park(self, seconds: float, reason: str) -> None:
+        """Send nothing for so long."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,13 +90,15 @@ class Caller:
     clock: Clock
     deadlines: Deadlines
     stop: Stop
-    gate: Gate
+    gate: CallGate
     policy: RetryPolicy
     request_timeout_s: float
     on_wait: Callable[[str, float], None]
     redact: Redactor = field(default_factory=lambda: Redactor(()))
     stream: bool = False
     """Have the answers streamed."""
+    collected: Callable[[str], Reply | None] | None = None
+    """The reply that a batch brought for a trial, by its id."""
     random: random.Random = field(default_factory=random.Random)
 
     async def call_with_retries(self, request: Request, meter: Meter, listener: Listener | None = None) -> Reply:
@@ -77,7 +123,7 @@ class Caller:
         gate = self.gate
         self._refuse_when_silent()
         ticket = gate.try_enter() or await self._queued(request, meter)
-        meter.in_flight = max(meter.in_flight, gate.account.in_flight)
+        meter.in_flight = max(meter.in_flight, gate.in_flight)
         try:
             reply = await self.call(request, meter, listener)
         except ProviderError as error:
@@ -100,11 +146,11 @@ class Caller:
         except TimeoutError:
             message = f"no answer within {self.request_timeout_s:g} s"
             raise ProviderError(message, kind=FailureKind.TIMEOUT) from None
-        reply = self._without_secrets(reply)
+        reply = self.without_secrets(reply)
         if not reply.cached:
             meter.model_s += reply.model_seconds or self.clock.monotonic() - started
             if meter.first_token_s is None:
-                meter.first_token_s = reply.first_token_seconds
+                meter.first_token_s, meter.first_answer_s = reply.first_token_seconds, reply.first_answer_seconds
         return reply
 
     async def weigh(
@@ -127,7 +173,7 @@ class Caller:
         if self.stop.silent:
             raise Interrupted
 
-    def _without_secrets(self, reply: Reply) -> Reply:
+    def without_secrets(self, reply: Reply) -> Reply:
         """A gateway may repeat the key it was sent: it goes no further than here."""
         text, thinking = self.redact(reply.text), self.redact(reply.thinking) if reply.thinking else ""
         if text == reply.text and thinking == reply.thinking:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tiebreak.core.errors import ScorerError
+from tiebreak.core.errors import ProviderError, ScorerError
 from tiebreak.core.media import with_bytes
 from tiebreak.core.message import Likelihood, Message, Reply, Tool, Usage
 from tiebreak.core.model import Request
@@ -31,7 +31,7 @@ _MOST_STOPS = 4
 class TrialContext:
     """A trial's way to its model: every call is made and metered here. It is what questions get."""
 
-    __slots__ = ("_caller", "_trial", "cached", "meter", "usage")
+    __slots__ = ("_caller", "_trial", "batched", "cached", "meter", "usage")
 
     def __init__(self, trial: Trial, caller: Caller) -> None:
         self._trial = trial
@@ -39,9 +39,12 @@ class TrialContext:
         self.meter = Meter()
         self.usage: Usage | None = None
         self.cached = True
+        self.batched = False
 
     async def ask(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), vote: int = 0) -> Reply:
-        """Call the trial's model."""
+        """Call the trial's model; what a batch has answered is not asked again."""
+        if (reply := self._from_batch(vote)) is not None:
+            return reply
         size = 0 if self._trial.sample.exchange is None else media_bytes(messages)
         if not size:
             return await self.call(self._request(tuple(messages), tools, vote))
@@ -51,21 +54,24 @@ class TrialContext:
             return await self.call(self._request(with_bytes(messages), tools, vote))
 
     def _request(self, messages: tuple[Message, ...], tools: Sequence[Tool], vote: int) -> Request:
-        trial = self._trial
-        repeat = trial.repeat + vote * _VOTES_APART
-        settings, required = settings_of(trial, repeat), trial.model.required
-        exchange = trial.sample.exchange
-        return Request(
-            model=trial.model.name,
-            messages=messages,
-            settings={**required, **settings} if required else settings,
-            tools=tuple(tools),
-            schema=None if exchange is None else sent_schema(exchange, trial.model),
-            options=labels(trial.sample),
-            stream=self._caller.stream,
-            repeat=repeat,
-            nonce=trial.id,
-        )
+        return _request_of(self._trial, messages, tools, vote=vote, stream=self._caller.stream)
+
+    def _from_batch(self, vote: int) -> Reply | None:
+        """The batch's reply to the trial's first request, where there is one."""
+        if self._caller.collected is None or vote or self.meter.attempts:
+            return None
+        try:
+            reply = self._caller.collected(self._trial.id)
+        except ProviderError:
+            self.batched, self.cached = True, False
+            raise
+        if reply is None:
+            return None
+        self.meter.attempts += 1
+        self.batched, self.cached = True, False
+        if reply.usage is not None:
+            self.add_usage(priced(reply.usage, self._trial.model))
+        return self._caller.without_secrets(reply)
 
     async def call(self, request: Request, listener: Listener | None = None) -> Reply:
         """Have a request answered, and count what that took."""
@@ -101,6 +107,33 @@ class TrialContext:
 
     def note(self, kind: str, text: str, *, actor: str = "agent", **data: Any) -> None:
         """A question has no transcript but its answer."""
+
+
+def first_request(trial: Trial) -> Request:
+    """What the agent `direct` asks first, whole: images and files are in it."""
+    sample = trial.sample
+    exchange = sample.exchange
+    messages = with_bytes(sample.messages) if exchange is not None and media_bytes(sample.messages) else tuple(sample.messages)
+    return _request_of(trial, messages, () if exchange is None else exchange.tools)
+
+
+def _request_of(
+    trial: Trial, messages: tuple[Message, ...], tools: Sequence[Tool], *, vote: int = 0, stream: bool = False
+) -> Request:
+    repeat = trial.repeat + vote * _VOTES_APART
+    settings, required = settings_of(trial, repeat), trial.model.required
+    exchange = trial.sample.exchange
+    return Request(
+        model=trial.model.name,
+        messages=messages,
+        settings={**required, **settings} if required else settings,
+        tools=tuple(tools),
+        schema=None if exchange is None else sent_schema(exchange, trial.model),
+        options=labels(trial.sample),
+        stream=stream,
+        repeat=repeat,
+        nonce=trial.id,
+    )
 
 
 _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()

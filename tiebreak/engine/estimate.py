@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from tiebreak.core.batch import BATCH_PRICE
 from tiebreak.core.contestant import Contestant
-from tiebreak.core.message import FilePart, MediaPart
+from tiebreak.core.message import AudioPart, FilePart, MediaPart
 from tiebreak.core.model import ModelRef, Price
 from tiebreak.core.sample import Sample
+from tiebreak.engine.batches import in_batches
 from tiebreak.engine.plan import Plan
 
 _LOOKED_AT = 50
@@ -19,6 +21,8 @@ _PIXELS_PER_TOKEN = 750
 _SMALL_IMAGE_TOKENS, _LARGE_IMAGE_TOKENS = 85, 1600
 _DOCUMENT_TOKENS = 4000
 """Some two pages, each as text and as an image."""
+_AUDIO_BYTES_PER_TOKEN = {"audio/wav": 1000, "audio/mpeg": 500}
+"""At 32 tokens a second, of speech at 16 kHz and of MP3 at 128 kbit/s."""
 _JUDGING_TOKENS = 400
 """The instructions a judge reads besides the question and the answer."""
 
@@ -71,9 +75,15 @@ def estimate(plan: Plan) -> Estimate:
     """Prompts as they are (the first fifty stand for all), answers of the lengths models usually give."""
     paid = [c for c in plan.spec.contestants if not c.model.local and not c.reference]
     dollars = {c.label: _asking(plan, c, c.model.price) for c in paid if c.model.price is not None}
+    dollars = {c.label: dollars[c.label] * _share_of_price(plan, c) for c in paid if c.label in dollars}
     unknown = [c.label for c in paid if c.model.price is None]
     judging = _judging(plan) if plan.spec.protocol.judges else Estimate(dollars={}, unknown=())
     return Estimate(dollars=dollars | judging.dollars, unknown=(*unknown, *judging.unknown))
+
+
+def _share_of_price(plan: Plan, contestant: Contestant) -> float:
+    """What is asked in batches costs a part of the price; turns after the first are no part of them."""
+    return BATCH_PRICE if in_batches(plan.spec, contestant) and "turns" not in plan.dataset.needs else 1.0
 
 
 def _asking(plan: Plan, contestant: Contestant, price: Price) -> Range:
@@ -124,7 +134,7 @@ def _besides(sample: Sample) -> float:
     """Tokens of a sample's images, documents, tools and schema; what was said is sent again with every further turn."""
     assert sample.exchange is not None
     exchange = sample.exchange
-    media = sum(_DOCUMENT_TOKENS if isinstance(part, FilePart) else _image_tokens(part) for part in sample.media)
+    media = sum(_media_tokens(part) for part in sample.media)
     letters = sum(len(tool.description) + len(str(tool.parameters)) for tool in exchange.tools) + len(str(exchange.schema or ""))
     steps = _calls_of(sample)
     return (media + letters / _LETTERS_PER_TOKEN) * steps + (steps - 1) * len(sample.prompt) / _LETTERS_PER_TOKEN / 2
@@ -134,6 +144,12 @@ def _calls_of(sample: Sample) -> int:
     """How many model calls an exchange is likely to take."""
     exchange = sample.exchange
     return 1 if exchange is None else 1 + len(exchange.turns) + bool(exchange.tool_results)
+
+
+def _media_tokens(part: MediaPart) -> float:
+    if isinstance(part, AudioPart):
+        return part.size_bytes / _AUDIO_BYTES_PER_TOKEN[part.media_type]
+    return _DOCUMENT_TOKENS if isinstance(part, FilePart) else _image_tokens(part)
 
 
 def _image_tokens(part: MediaPart) -> float:

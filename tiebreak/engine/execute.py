@@ -1,4 +1,4 @@
-"""Runs every contestant's trials on this machine: some contestants at once, some trials of each at once."""
+"""Runs every contestant's trials: some contestants at once, some trials of each at once; an executor attempts them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import asyncio
 import contextlib
 import logging
 import math
-import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from tiebreak.core.clock import Clock, SystemClock
 from tiebreak.core.contestant import Contestant
-from tiebreak.core.errors import BenchmarkError, FailureKind, JudgeError, ProviderError
+from tiebreak.core.errors import BenchmarkError, FailureKind
 from tiebreak.core.events import (
     ContestantFinished,
     ContestantStarted,
@@ -27,20 +26,18 @@ from tiebreak.core.events import (
 )
 from tiebreak.core.model import ModelRef
 from tiebreak.core.preference import AnswerPair
-from tiebreak.core.protocols import Attendant, ComparesAnswers, Endpoint, Generates, Provider, Scorer
+from tiebreak.core.protocols import Attendant, ComparesAnswers
 from tiebreak.core.redact import Redactor
 from tiebreak.core.run import RunSpec
 from tiebreak.core.trial import Outcome, Trial, TrialResult
-from tiebreak.engine.attempt import Agents, Tools, attempt
+from tiebreak.engine.batches import Batch, Batcher, Unfinished
 from tiebreak.engine.budget import Amount, Budget, Purse
-from tiebreak.engine.call import Caller
 from tiebreak.engine.deadlines import Deadlines
 from tiebreak.engine.judging import JudgeModel, prefer_answer
 from tiebreak.engine.race import Race
-from tiebreak.engine.recording import Cache, Recorder, Replay
 from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
-from tiebreak.engine.task_context import TaskSetup
 from tiebreak.engine.traffic import CEILING, Account, Gate, Traffic
+from tiebreak.engine.workshop import JUDGED_AT_ONCE, Attempting, Conditions, Executor, Seat, Service, Workshop, endpoint_of
 from tiebreak.registry import make_scorer, provider_class
 
 log = logging.getLogger(__name__)
@@ -49,13 +46,13 @@ _DRAIN_S = 8.0
 """How long what is in flight may still take after the first Ctrl-C."""
 _HOPELESS = 20
 """So many trials failing one after another, each tried as often as it may be, mean that nobody is there."""
-_OPENINGS = 4
-_JUDGED_AT_ONCE = 16
 _TELL_EVERY_S = 1.0
 """A model says that it waits no more often than this."""
 _NO_TIME_S = 1e-3
 _LARGEST_BACKLOG = 500
 """Events not yet taken; workers pause above it, so that a slow disk cannot fill the memory."""
+_FOR_BATCHES = 4
+"""Connections for jobs: they are few, and wait for hours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +64,8 @@ class Assignment:
     count: int
     kept: int = 0
     """Of these, the ones whose answer is there and has only to be judged."""
+    batch: Batch | None = None
+    """Its questions go into batches: `trials` are then the ones whose answers are home."""
 
     @property
     def model(self) -> ModelRef:
@@ -132,10 +131,12 @@ async def execute(
     already_spent: Amount | None = None,
     attendant: Attendant | None = None,
     race: Race | None = None,
+    executor_of: Callable[[Conditions], Executor] = Workshop,
 ) -> AsyncIterator[Event]:
     """Do the trials and tell what happens. Every contestant ends in exactly one ContestantFinished.
 
-    `kinds` says what the samples are: questions, tasks, or both.
+    `kinds` says what the samples are: questions, tasks, or both. `executor_of` makes whoever makes the attempts: this
+    process, unless told otherwise.
     """
     mailbox = Mailbox()
     engine = _Engine(
@@ -147,6 +148,7 @@ async def execute(
         already_spent=already_spent or Amount(),
         attendant=attendant,
         race=race,
+        executor_of=executor_of,
     )
     async for event in _told(mailbox, engine.run(assignments)):
         yield event
@@ -187,6 +189,8 @@ async def _told(mailbox: Mailbox, working: Coroutine[Any, Any, None]) -> AsyncIt
 class _Progress:
     """What became of a contestant so far."""
 
+    patient: bool = False
+    """Failures one after another say nothing of those to come."""
     done: int = 0
     failed_in_a_row: int = 0
     state: ContestantState = ContestantState.FINISHED
@@ -197,7 +201,7 @@ class _Progress:
         self.done += 1
         failure = result.failure
         # An answer that a judge failed on is an answer: the contestant goes on.
-        if failure is None or result.outcome is not Outcome.FAILED or failure.kind is FailureKind.UNJUDGED:
+        if self.patient or failure is None or result.outcome is not Outcome.FAILED or failure.kind is FailureKind.UNJUDGED:
             self.failed_in_a_row = 0
             return
         self.failed_in_a_row += 1
@@ -260,10 +264,11 @@ class _Engine:
     budget: Budget | None = field(init=False)
     redact: Redactor = field(default_factory=Redactor.from_environment)
     servers: dict[str, asyncio.Lock] = field(default_factory=dict)
-    judges: list[JudgeModel] = field(default_factory=list)
     attendant: Attendant | None = None
     race: Race | None = None
-    task_setup: TaskSetup | None = field(init=False, default=None)
+    executor_of: Callable[[Conditions], Executor] = Workshop
+    conditions: Conditions = field(init=False)
+    executor: Executor = field(init=False)
 
     def __post_init__(self) -> None:
         pace = self.spec.pace
@@ -274,21 +279,23 @@ class _Engine:
             self.budget = Budget(
                 max_cost_usd=pace.max_cost_usd, max_tokens=pace.max_total_tokens, spent=self.already_spent, stop=self.stop
             )
-
-    async def _prepare_tasks(self) -> TaskSetup | None:
-        """Where coding tasks are worked on. Refused where it cannot be safe."""
-        if "task" not in self.kinds:
-            return None
-        from tiebreak.sandbox.isolation import detect_isolation
-
-        rules = self.spec.protocol.tasks
-        isolation = await detect_isolation(allow_unsandboxed=rules.allow_unsandboxed)
-        return TaskSetup(rules=rules, isolation=isolation, clock=self.clock, tell=self.mailbox.put, attendant=self.attendant)
+        self.conditions = Conditions(
+            pace=pace,
+            rules=self.spec.protocol.tasks,
+            kinds=self.kinds,
+            container_engine=self.spec.protocol.source.sandbox,
+            clock=self.clock,
+            deadlines=self.deadlines,
+            stop=self.stop,
+            redact=self.redact,
+            tell=self.mailbox.put,
+            attendant=self.attendant,
+        )
+        self.executor = self.executor_of(self.conditions)
 
     async def run(self, assignments: Sequence[Assignment]) -> None:
         """All contestants, no more than max_workers at once, until done or stopped."""
-        async with self._judging():
-            self.task_setup = await self._prepare_tasks()
+        async with self._opened():
             # Who races is asked together.
             slots = asyncio.Semaphore(len(assignments) if self.race else self.spec.pace.max_workers)
             count = len(assignments)
@@ -301,14 +308,19 @@ class _Engine:
         made = make_scorer(scorer)
         version = made.version
         assert isinstance(made, ComparesAnswers), scorer
-        async with self._judging():
-            at_once = self.spec.pace.max_connections or _JUDGED_AT_ONCE
-            await self._until_stopped([self._compare_in_turn(pairs, f"{scorer}/{version}", made) for _ in range(at_once)])
+        # Where the answers are, there they are compared.
+        workshop = self.executor = Workshop(self.conditions)
+        async with self._opened():
+            at_once = self.spec.pace.max_connections or JUDGED_AT_ONCE
+            comparing = partial(self._compare_in_turn, pairs, f"{scorer}/{version}", made, workshop.judges)
+            await self._until_stopped([comparing() for _ in range(at_once)])
 
-    async def _compare_in_turn(self, pairs: Iterator[AnswerPair], name: str, scorer: ComparesAnswers) -> None:
+    async def _compare_in_turn(
+        self, pairs: Iterator[AnswerPair], name: str, scorer: ComparesAnswers, all_judges: Sequence[JudgeModel]
+    ) -> None:
         for pair in pairs:
-            judges = [judge for judge in self.judges if judge.label in pair.judges and judge.over is None]
-            if self.stop.draining or all(judge.over is not None for judge in self.judges):
+            judges = [judge for judge in all_judges if judge.label in pair.judges and judge.over is None]
+            if self.stop.draining or all(judge.over is not None for judge in all_judges):
                 return
             for preference in await asyncio.gather(*(prefer_answer(name, scorer, judge, pair) for judge in judges)):
                 self.mailbox.put(PairJudged(preference))
@@ -328,28 +340,18 @@ class _Engine:
             await asyncio.gather(*jobs, enforcer, ticker, return_exceptions=True)
 
     @contextlib.asynccontextmanager
-    async def _judging(self) -> AsyncIterator[None]:
-        """The models that judge stand ready for as long as anything runs."""
+    async def _opened(self) -> AsyncIterator[None]:
+        """The executor stands ready for as long as anything runs, and with it the models that judge."""
         async with contextlib.AsyncExitStack() as opened:
+            seats = []
             for model in self.spec.protocol.judges:
-                self.judges.append(await self._open_judge(model, opened))
+                account = self.traffic.account_of(model)
+                account.join()
+                opened.callback(account.part)
+                seats.append(Seat(model=model, gate=self._gate(model, model.label, account)))
+            await opened.enter_async_context(self.executor.opened(seats))
+            self.traffic.machines = self.executor.machines
             yield
-
-    async def _open_judge(self, model: ModelRef, opened: contextlib.AsyncExitStack) -> JudgeModel:
-        """A judge ready to be asked; one that cannot be reached leaves answers unjudged, and nobody unasked."""
-        provider = provider_class(model.provider)(_endpoint(model, self.spec.pace.max_connections or _JUDGED_AT_ONCE))
-        opened.push_async_callback(lambda: asyncio.shield(provider.close()))
-        answering = self._answering(provider, model, opened)
-        account = self.traffic.account_of(model)
-        account.join()
-        opened.callback(account.part)
-        judge = JudgeModel(model=model, caller=self._caller(answering, self._gate(model, model.label, account)))
-        try:
-            if not self.spec.pace.replay_dir:
-                await self._open(provider, model)
-        except ProviderError as error:
-            judge.over = JudgeError(f"the judge {model.label} failed: {error}", kind=error.kind)
-        return judge
 
     async def _enforce_stop(self, jobs: Sequence[asyncio.Task[None]]) -> None:
         """After a first request to stop, give what is in flight a little time; after a second, none."""
@@ -360,10 +362,12 @@ class _Engine:
             job.cancel()
 
     async def _in_turn(self, slots: asyncio.Semaphore, assignment: Assignment, position: int, count: int) -> None:
-        started, progress = self.clock.monotonic(), _Progress()
+        started, progress = self.clock.monotonic(), _Progress(patient=assignment.batch is not None)
+        # Who waits for a batch keeps nobody from being asked.
+        slot = slots if assignment.batch is None else contextlib.nullcontext()
         try:
             # A local server has one model loaded at a time: its models take turns, or each would push the other out.
-            async with self._server_of(assignment), slots:
+            async with self._server_of(assignment), slot:
                 started = self.clock.monotonic()
                 if assignment.count:
                     self._check_before_start()
@@ -430,66 +434,62 @@ class _Engine:
         return own, ContestantState.TIMED_OUT, message
 
     async def _serve(self, assignment: Assignment, progress: _Progress) -> None:
-        """Open the model's provider, let the workers work, close it whatever happens."""
+        """Have the contestant's trials attempted by a crew that grows with the account's limit."""
         model = assignment.model
-        # A coding task takes a part of this machine, a question hardly any.
-        at_once = self._tasks_at_once(model) if self.kinds == {"task"} else self.traffic.per_model(model) or CEILING
+        # A coding task takes a part of a machine, a question hardly any.
+        tasks_at_once = self._tasks_at_once(model)
+        at_once = tasks_at_once * self.executor.machines
+        at_once = at_once if self.kinds == {"task"} else self.traffic.per_model(model) or CEILING
         most = max(1, min(at_once, assignment.count))
-        provider = provider_class(model.provider)(_endpoint(model, most))
-        try:
+        account = self.traffic.account_of(model)
+        gate = self._gate(model, assignment.label, account)
+        unfinished = None if assignment.batch is None else await self._collect(assignment, assignment.batch)
+        service = Service(
+            contestant=assignment.contestant,
+            gate=gate,
+            connections=most,
+            tasks_at_once=tasks_at_once,
+            asks=assignment.count > assignment.kept,
+            rescue=lambda result: self._finish(result, progress),
+            collected=assignment.batch.book.result_of if assignment.batch else None,
+        )
+        async with self.executor.serving(service) as attempting:
             if assignment.count:
-                if assignment.count > assignment.kept and not self.spec.pace.replay_dir:
-                    await self._open(provider, model)
-                with contextlib.ExitStack() as opened:
-                    await self._work(assignment, self._answering(provider, model, opened), most, progress)
+                work = partial(self._worker, assignment, attempting, gate, progress)
+                await self._work(_Crew(group=asyncio.TaskGroup(), work=work, most=most), account)
+        if unfinished is not None:
+            progress.end(unfinished.state, unfinished.message)
+
+    async def _collect(self, assignment: Assignment, batch: Batch) -> Unfinished | None:
+        """Have the provider answer in batches; why some answers are not home."""
+        model = assignment.model
+        provider = provider_class(model.provider)(endpoint_of(model, _FOR_BATCHES))
+        batches = provider.batches()
+        batcher = Batcher(
+            contestant=assignment.contestant,
+            batch=batch,
+            provider=batches,
+            budget=self.budget,
+            clock=self.clock,
+            deadlines=self.deadlines,
+            stop=self.stop,
+            tell=self._teller(assignment.label),
+            redact=self.redact,
+            poll_s=self.spec.pace.poll_s,
+            request_timeout_s=self.spec.pace.request_timeout_s,
+        )
+        try:
+            return await batcher.collect()
         finally:
+            await asyncio.shield(batches.close())
             await asyncio.shield(provider.close())
 
     def _tasks_at_once(self, model: ModelRef) -> int:
-        """A contestant's share of the places: else the first would take every place, and the others only wait."""
+        """A contestant's share of a machine's places: else the first would take them all, and the others only wait."""
         places = self.spec.pace.max_workers
         return 1 if model.local and not model.reference else max(1, places // min(len(self.spec.contestants), places))
 
-    async def _open(self, provider: Provider, model: ModelRef) -> None:
-        """Get the provider ready: what may pass is tried again, and nothing is waited for without end."""
-        wait_s = self.spec.pace.retry.first_wait_s
-        for left in range(_OPENINGS - 1, -1, -1):
-            try:
-                return await self.deadlines.within(self.spec.pace.request_timeout_s, provider.open(model))
-            except TimeoutError:
-                message = f"{model.spelled_out} was not ready in time; --request-timeout gives it longer"
-                raise ProviderError(message, kind=FailureKind.TIMEOUT) from None
-            except ProviderError as error:
-                if not error.kind.retryable or not left:
-                    raise
-                await self.stop.pause(max(wait_s, error.retry_after or 0.0))
-                wait_s *= 2
-        return None
-
-    def _answering(
-        self, provider: Provider, model: ModelRef, opened: contextlib.ExitStack | contextlib.AsyncExitStack
-    ) -> Generates:
-        """Who answers: the provider itself, or what stands before it or in its place."""
-        pace = self.spec.pace
-        if pace.replay_dir:
-            return Replay(Path(pace.replay_dir), model)
-        answering: Generates = provider
-        if pace.record_dir:
-            recorder = Recorder(answering, Path(pace.record_dir), model, self.redact)
-            opened.callback(recorder.close)
-            answering = recorder
-        if pace.cache_dir:
-            cache = Cache(answering, Path(pace.cache_dir), model, self.redact)
-            opened.callback(cache.close)
-            answering = cache
-        return answering
-
-    async def _work(self, assignment: Assignment, provider: Generates, most: int, progress: _Progress) -> None:
-        """Have the trials done by a crew that grows with the account's limit."""
-        model = assignment.model
-        account = self.traffic.account_of(model)
-        tools = self._tools(assignment, provider, self._gate(model, assignment.label, account), progress)
-        crew = _Crew(group=asyncio.TaskGroup(), work=lambda: self._worker(assignment, tools, progress), most=most)
+    async def _work(self, crew: _Crew, account: Account) -> None:
         account.join()
         account.growing.append(crew.follow)
         try:
@@ -503,7 +503,7 @@ class _Engine:
         if self.stop.draining:
             raise Interrupted
 
-    async def _worker(self, assignment: Assignment, tools: Tools, progress: _Progress) -> None:
+    async def _worker(self, assignment: Assignment, attempting: Attempting, gate: Gate, progress: _Progress) -> None:
         """Take trials one after another until none is left or the contestant cannot go on."""
         for trial in assignment.trials:
             if self.stop.draining or progress.ended:
@@ -511,7 +511,7 @@ class _Engine:
             if self.race is not None and not await self._is_in_race(assignment.label, trial, progress):
                 return
             try:
-                result = await attempt(trial, tools)
+                result = await attempting(trial)
             except Interrupted:
                 return
             except ContestantOver as over:
@@ -520,7 +520,7 @@ class _Engine:
             self._finish(result, progress)
             if progress.ended:
                 # Whoever waits for a slot, or before a further attempt, does not ask any more.
-                tools.caller.gate.end(progress.state, progress.message)
+                gate.end(progress.state, progress.message)
             if self.mailbox.full:
                 await self.mailbox.room()
 
@@ -571,43 +571,3 @@ class _Engine:
                 self.mailbox.put(ContestantWaiting(contestant=label, reason=self.redact(reason), seconds=seconds))
 
         return tell
-
-    def _tools(self, assignment: Assignment, provider: Generates, gate: Gate, progress: _Progress) -> Tools:
-        return Tools(
-            agents=Agents(assignment.contestant.agent),
-            scorers=_Scorers(),
-            caller=self._caller(provider, gate),
-            redact=self.redact,
-            task_setup=self.task_setup,
-            task_slots=asyncio.Semaphore(self._tasks_at_once(assignment.model)),
-            judges=self.judges,
-            rescue=lambda result: self._finish(result, progress),
-        )
-
-    def _caller(self, provider: Generates, gate: Gate) -> Caller:
-        return Caller(
-            provider=provider,
-            clock=self.clock,
-            deadlines=self.deadlines,
-            stop=self.stop,
-            gate=gate,
-            policy=self.spec.pace.retry,
-            request_timeout_s=self.spec.pace.request_timeout_s,
-            on_wait=gate.tell,
-            stream=self.spec.pace.stream,
-            redact=self.redact,
-        )
-
-
-class _Scorers(dict[str, Scorer]):
-    """Scorers by name, each made when first needed."""
-
-    def __missing__(self, name: str) -> Scorer:
-        self[name] = make_scorer(name)
-        return self[name]
-
-
-def _endpoint(model: ModelRef, connections: int) -> Endpoint:
-    """Where the model is reached; the key is looked up here and goes nowhere else."""
-    key = os.environ.get(model.key_variable, "") if model.key_variable else ""
-    return Endpoint(base_url=model.base_url, api_key=key, max_connections=connections)

@@ -21,6 +21,7 @@ from tiebreak.core.trial import Failure, Judgement, Output, Score, Trial
 from tiebreak.engine.budget import priced
 from tiebreak.engine.call import Caller, Meter
 from tiebreak.engine.stop import ContestantOver, Interrupted
+from tiebreak.engine.turns import score_of
 
 Verdict = TypeVar("Verdict")
 
@@ -156,7 +157,7 @@ async def judge_answer(
 async def _judgement(name: str, scorer: Scorer, judge: JudgeModel, output: Output, *, trial: Trial, context: Any) -> Judgement:
     """One judge's verdict; what it fails on is written down with what it cost."""
     calls = JudgeCalls(judge, repeat=trial.repeat, nonce=trial.id)
-    score, failure = await calls.outcome(scorer.score(trial.sample, output, JudgedContext(context, calls)))
+    score, failure = await calls.outcome(score_of(scorer, trial.sample, output, JudgedContext(context, calls)))
     return Judgement(
         scorer=name,
         judge=judge.label,

@@ -20,6 +20,7 @@ from tiebreak.core.run import Protocol, RunSpec, Shard, Source
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Trial, make_trial, trial_id
 from tiebreak.engine.abilities import refuse_unable
+from tiebreak.engine.batches import refuse_idle_batch
 from tiebreak.engine.budget import refuse_unpriced
 from tiebreak.engine.fitness import refuse_unfit
 from tiebreak.engine.prompting import check_prompting, present
@@ -120,6 +121,7 @@ def make_plan(spec: RunSpec, *, dataset: Dataset | None = None) -> Plan:
     protocol = spec.protocol
     dataset = sound(dataset or load_dataset(protocol.dataset, protocol.source))
     spec = _put_to_work(spec, dataset)
+    refuse_idle_batch(spec)
     for contestant in spec.contestants:
         check_prompting(contestant.prompting)
         _refuse_idle(contestant.agent, dataset)

@@ -12,6 +12,7 @@ from tiebreak.core.trial import Outcome, Output, Score, Trial
 from tiebreak.core.work import Finished
 from tiebreak.engine.context import run_code, run_tests
 from tiebreak.engine.fitness import refuse_unfit
+from tiebreak.engine.turns import score_of
 from tiebreak.registry import make_scorer
 
 _SCORED = (Outcome.ANSWERED, Outcome.CUT_OFF)
@@ -41,7 +42,7 @@ class Rescorer:
     async def _score(self, name: str, trial: Trial, output: Output) -> Score:
         scorer = self._scorer(name)
         refuse_unfit(name, scorer, trial)
-        return await scorer.score(trial.sample, output, _KeptAnswer(name))
+        return await score_of(scorer, trial.sample, output, _KeptAnswer(name))
 
     def versions(self, names: Sequence[str]) -> tuple[str, ...]:
         """Scorers with their versions, as a protocol lists them."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tiebreak.core.clock import Clock
 from tiebreak.core.errors import FailureKind, ProviderError
@@ -197,6 +198,11 @@ class Gate:
         self.breaker = Breaker(self.awake)
         self._update()
 
+    @property
+    def in_flight(self) -> int:
+        """The account's requests that are with the server."""
+        return self.account.in_flight
+
     def try_enter(self) -> Ticket | None:
         """Pass at once, if nothing is in the way."""
         account = self.account
@@ -205,13 +211,16 @@ class Gate:
 
     async def enter(self, request: Request) -> Ticket:
         """Wait until the request may be sent; ContestantOver when none ever will."""
-        size = characters(request) if self.limiter else 0
-        reserved = await self.purse.reserve(request, self.tell) if self.purse else None
+        return await self.admit(characters(request) if self.limiter or self.purse else 0, request.settings)
+
+    async def admit(self, size: int, settings: Mapping[str, Any]) -> Ticket:
+        """The same for a request of which its size in characters and its settings are known."""
+        reserved = await self.purse.reserve(size, settings, self.tell) if self.purse else None
         tokens, probe = 0, False
         try:
             probe = await self._until_open()
             if self.limiter:
-                longest = int(request.settings.get("max_tokens") or _USUAL_ANSWER_TOKENS)
+                longest = int(settings.get("max_tokens") or _USUAL_ANSWER_TOKENS)
                 tokens = await self.limiter.take(size // 4 + longest, self.tell)
             elif self.account.pace is not None and (wait := self.account.pace.wait_s()):
                 await self.stop.pause(wait)
@@ -337,6 +346,8 @@ class Traffic:
     clock: Clock
     stop: Stop
     max_connections: int | None
+    machines: int = 1
+    """Each may have a model of its own."""
     _accounts: dict[tuple[str, str, str], Account] = field(default_factory=dict)
     _limiters: dict[tuple[str, str, str, str], Limiter] = field(default_factory=dict)
 
@@ -348,8 +359,8 @@ class Traffic:
         return self._accounts[key]
 
     def per_model(self, model: ModelRef) -> int | None:
-        """The ceiling of each model: as asked for, or one request at a time on this machine."""
-        return self.max_connections or (1 if model.local else None)
+        """The ceiling of each model: as asked for, or one request at a time on each machine."""
+        return self.max_connections or (self.machines if model.local else None)
 
     def limiter_of(self, model: ModelRef) -> Limiter | None:
         """The model's declared limits, shared by its variants; None where none are declared."""

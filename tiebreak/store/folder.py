@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -97,6 +98,28 @@ def set_run_label(folder: Path, label: str) -> None:
         return
     with atomic_writer(folder / LABEL) as file:
         file.write(f"{words}\n".encode())
+
+
+_OWN_FILES = re.compile(
+    r"(run|batches)\.sqlite(-wal|-shm|-journal)?|run\.lock|label\.txt|samples\.jsonl|votes\.jsonl|comparison_report\.(html|json|csv)"
+    r"|trials\.(csv|parquet)|junit\.xml|summary\.md|baseline\.json|.*_result\.json"
+)
+_OWN_FOLDERS = frozenset({"attempts"})
+
+
+def strangers_in(folder: Path) -> list[str]:
+    """What lies in a run's folder and is not of the run: other files and folders, and other runs."""
+    found = [
+        path.name
+        for path in folder.iterdir()
+        if path.is_symlink() or not (path.name in _OWN_FOLDERS if path.is_dir() else _OWN_FILES.fullmatch(path.name))
+    ]
+    return sorted(found) or sorted(str(path.parent.relative_to(folder)) for path in folder.rglob(f"*/{DATABASE}"))
+
+
+def is_of_run(path: Path) -> bool:
+    """Whether a path is one that a run itself writes, in the folder of a run."""
+    return has_database(path.parent) and _OWN_FILES.fullmatch(path.name) is not None
 
 
 def check_writable(folder: Path, trials: int) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from tiebreak.core.errors import ProtocolMismatch, UsageError
 from tiebreak.core.events import ContestantState
 from tiebreak.core.run import IN_MEMORY, SAMPLES_FILE, RunInfo
+from tiebreak.store.batches import answers_to_collect
 from tiebreak.store.folder import DATABASE, owned
 from tiebreak.store.rows import PREFERENCE_COLUMNS, TRIAL_COLUMNS
 from tiebreak.store.store import compared, connected, create
@@ -40,7 +41,10 @@ _COPY = (
     f"INSERT INTO timings SELECT {_SAME}, t.asked, t.model_s, t.first_token_s, t.cost_usd FROM part.timings t",
     f"INSERT INTO judgements ({_JUDGED}) SELECT {_JUDGED} FROM part.judgements ORDER BY number",
     f"INSERT INTO preferences ({_PREFERRED}) SELECT {_PREFERRED} FROM part.preferences ORDER BY number",
-    f"INSERT INTO ends SELECT {_SAME}, t.state, t.message, t.seconds, t.at FROM part.ends t",
+    # How its last session ended: that an earlier one was stopped, or waited for a batch, is over.
+    f"INSERT INTO ends SELECT {_SAME}, t.state, t.message, t.all_s, t.at FROM"
+    " (SELECT *, sum(seconds) OVER of_one AS all_s, row_number() OVER (of_one ORDER BY rowid DESC) AS back FROM part.ends"
+    " WINDOW of_one AS (PARTITION BY contestant)) t WHERE t.back = 1",
 )
 _ONE_END = f"""
     CREATE TEMP TABLE one_end AS
@@ -61,6 +65,8 @@ class Merged:
     info: RunInfo
     missing: tuple[int, ...]
     """Numbers of the shards that were not there."""
+    side_by_side: bool
+    """The parts were whole runs of different contestants."""
 
 
 def merge(into: Path, parts: Sequence[Path]) -> Merged:
@@ -69,6 +75,7 @@ def merge(into: Path, parts: Sequence[Path]) -> Merged:
         for part in parts:
             held.enter_context(_at_rest(part))
         # Messages name each part as it was typed.
+        _refuse_waiting(parts)
         infos = [replace(_info(part), run_id=str(part)) for part in parts]
         _refuse_strangers(infos)
         sharded = infos[0].shard is not None
@@ -78,7 +85,7 @@ def merge(into: Path, parts: Sequence[Path]) -> Merged:
             shutil.copyfile(parts[0] / SAMPLES_FILE, into / SAMPLES_FILE)
         held.enter_context(owned(into))
         create(into, info, lambda connection: _fill(connection, parts, sharded=sharded, complete=not missing))
-    return Merged(info=info, missing=missing)
+    return Merged(info=info, missing=missing, side_by_side=not sharded)
 
 
 @contextlib.contextmanager
@@ -96,6 +103,14 @@ def _info(part: Path) -> RunInfo:
 
     with StoreReader(part) as reader:
         return reader.info
+
+
+def _refuse_waiting(parts: Sequence[Path]) -> None:
+    """What a batch has still to answer would be asked, and paid for, once more."""
+    for part in parts:
+        lines = answers_to_collect(part)
+        if lines:
+            raise UsageError(f"{part} waits for {lines:,} answers in batches: collect them first by resuming it")
 
 
 def _refuse_strangers(infos: Sequence[RunInfo]) -> None:

@@ -21,7 +21,18 @@ TRIAL_COLUMNS = (
     *("id", "contestant", "asked", "sample", "category", "repeat", "outcome", "score", "second", "answer", "because"),
     *("text", "thinking", "scores", "failure_kind", "failure"),
     *("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_usd"),
-    *("model_s", "first_token_s", "queue_s", "retry_s", "in_flight", "attempts", "finished_at", "cached", "unjudged"),
+    *(
+        "model_s",
+        "first_token_s",
+        "first_answer_s",
+        "queue_s",
+        "retry_s",
+        "in_flight",
+        "attempts",
+        "finished_at",
+        "cached",
+        "unjudged",
+    ),
 )
 INSERT_TRIALS = f"INSERT OR IGNORE INTO trials ({', '.join(TRIAL_COLUMNS)}) VALUES "
 INSERT_SAMPLES = "INSERT OR IGNORE INTO samples VALUES "
@@ -47,6 +58,7 @@ _ROWS_AT_ONCE = (256, 64, 16, 4, 1)
 """A few sizes only: every size is a statement of its own, and sqlite3 keeps prepared ones in memory."""
 
 _NO_USAGE = (None, None, None, None, None)
+_NO_TIMES = (None, None, None, None, None, None)
 
 
 def trial_row(result: TrialResult, contestant: int, redact: Redact) -> tuple[Any, ...]:
@@ -57,7 +69,7 @@ def trial_row(result: TrialResult, contestant: int, redact: Redact) -> tuple[Any
     judged = _judged(primary, redact)
     if output is None:
         said: tuple[Any, ...] = (None, None)
-        spent: tuple[Any, ...] = (*_NO_USAGE, None, None, None, None, None, failure.attempts if failure else 0)
+        spent: tuple[Any, ...] = (*_NO_USAGE, None, None, None, None, None, None, failure.attempts if failure else 0)
     else:
         timing, usage = output.timing, output.usage
         text = _safe(redact(output.text)) if output.text or failure is None else None
@@ -65,7 +77,9 @@ def trial_row(result: TrialResult, contestant: int, redact: Redact) -> tuple[Any
         tokens = _NO_USAGE if usage is None else (
             usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cost_usd
         )  # fmt: skip
-        waits = (timing.model_s, timing.first_token_s, timing.queue_s, timing.retry_s, timing.in_flight)
+        waits = _NO_TIMES if output.batched else (
+            timing.model_s, timing.first_token_s, timing.first_answer_s, timing.queue_s, timing.retry_s, timing.in_flight
+        )  # fmt: skip
         spent = (*tokens, *waits, output.attempts)
     scores = None if _is_plain(result) else _encoded_scores(result, redact)
     failed = _failure(result, redact)

@@ -95,6 +95,8 @@ MIGRATIONS: tuple[str, ...] = (
     );
     {_FORGETTING}
     """,
+    # It stands behind the long texts: read it only of runs that were streamed.
+    "ALTER TABLE trials ADD COLUMN first_answer_s REAL",
 )
 
 INDEXES = {
@@ -127,6 +129,11 @@ def migrate(connection: sqlite3.Connection) -> None:
         connection.executescript(
             f"BEGIN; {step}; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number}; COMMIT;"
         )
+
+
+def is_outdated(connection: sqlite3.Connection) -> bool:
+    """Whether steps are missing in a store that can be read."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0]) < OLDEST + len(MIGRATIONS) - 1
 
 
 def check_version(version: int) -> None:

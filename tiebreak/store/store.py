@@ -18,7 +18,7 @@ from msgspec import structs
 from tiebreak import __version__
 from tiebreak.core.contestant import Contestant
 from tiebreak.core.errors import ProtocolMismatch, StoreError
-from tiebreak.core.events import Event
+from tiebreak.core.events import COMPLETE, Event
 from tiebreak.core.message import Usage
 from tiebreak.core.preference import AnswerPair
 from tiebreak.core.redact import Redactor
@@ -28,7 +28,7 @@ from tiebreak.store import judgements, preferences
 from tiebreak.store.folder import DATABASE, at_rest, check_writable, has_database, is_network_file_system, owned
 from tiebreak.store.judgements import JUDGED_AS
 from tiebreak.store.rows import contestant_row, safe
-from tiebreak.store.schema import APPLICATION_ID, check_version, complete, migrate, put_off
+from tiebreak.store.schema import APPLICATION_ID, check_version, complete, is_outdated, migrate, put_off
 from tiebreak.store.stored_trials import stored_trials
 from tiebreak.store.votes import join_votes, joined_size, votes_size
 from tiebreak.store.writer import Writer
@@ -76,10 +76,11 @@ class Used:
 class Store:
     """A run's database, open for writing."""
 
-    def __init__(self, folder: Path, connection: sqlite3.Connection, info: RunInfo, *, resumed: bool) -> None:
+    def __init__(self, folder: Path, connection: sqlite3.Connection, info: RunInfo, *, resumed: bool, had_batches: bool) -> None:
         self.folder = folder
         self.info = info
         self.resumed = resumed
+        self._had_batches = had_batches
         self._connection = connection
         self._numbers: dict[str, int] = dict(connection.execute("SELECT label, contestant FROM contestants"))
 
@@ -92,19 +93,19 @@ class Store:
         """
         check_writable(folder, info.planned * len(info.contestants))
         with owned(folder):
-            resumed = has_database(folder)
+            resumed, had_batches = has_database(folder), False
             if not resumed:
                 create(folder, info)
             with contextlib.closing(connected(folder)) as connection:
                 if resumed:
                     before = read_info(connection)
-                    info = continued(before, info)
+                    info, had_batches = continued(before, info), before.pace.batch
                     _record(connection, info, extended_from=before.planned if info.planned > before.planned else None)
                     complete(connection)
                     join_votes(connection, folder)
                 else:
                     put_off(connection, without)
-                yield cls(folder, connection, info, resumed=resumed)
+                yield cls(folder, connection, info, resumed=resumed, had_batches=had_batches)
                 complete(connection)
                 join_votes(connection, folder)
                 _come_to_rest(connection)
@@ -177,6 +178,11 @@ class Store:
         with self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield
+
+    def may_wait(self) -> bool:
+        """Whether an earlier session asked in batches and did not come to its end."""
+        last = "SELECT state, max(rowid) FROM ends GROUP BY contestant"
+        return self._had_batches and any(state not in COMPLETE for state, _ in self._connection.execute(last))
 
     def complete(self) -> None:
         """Make the indexes that were put off; nothing more will be written."""
@@ -363,10 +369,24 @@ def connect_to_read(folder: Path, *, check: bool = True, mode: str = "ro") -> sq
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, isolation_level=None)
     with _refusing(connection, path):
         _check_kind(connection, path)
+        if is_outdated(connection):
+            _bring_up_to_date(path)
         # Figures are kept at the end of a run: one that was cut down has none.
         if check and not (in_order and connection.execute("SELECT 1 FROM figures").fetchone()):
             _check_whole(connection, path)
     return connection
+
+
+def _bring_up_to_date(path: Path) -> None:
+    """Change a store of an earlier version; whoever reads it sees the change at once."""
+    try:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            migrate(connection)
+    except sqlite3.OperationalError as error:
+        raise StoreError(
+            f"{path} was made by an earlier version of tiebreak and cannot be brought up to date ({error}); "
+            "copy the run's folder to where it can be written"
+        ) from None
 
 
 def _roll_back(path: Path) -> None:

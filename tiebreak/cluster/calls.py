@@ -1,0 +1,81 @@
+"""Calls of a worker at the gates of the run: none is sent unasked, and every one that was let through is settled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tiebreak.cluster.messages import Admit, Answered, Ask, CallFailed, GaveUp, Refuse, Withdrawn
+from tiebreak.core.errors import ProviderError
+from tiebreak.engine.stop import ContestantOver, Interrupted
+from tiebreak.engine.traffic import Gate, Ticket
+
+CallWord = Ask | Withdrawn | Answered | CallFailed | GaveUp
+
+
+@dataclass(slots=True)
+class Calls:
+    """The calls of one worker, from the question to the settlement."""
+
+    gates: Mapping[str, Gate]
+    send: Callable[[Admit | Refuse], None]
+    waits: Callable[[int, int], None]
+    """Told by how many the calls of a lease that wait have changed."""
+    _waiting: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    _sent: dict[int, tuple[Gate, Ticket]] = field(default_factory=dict)
+
+    def take(self, word: CallWord) -> None:
+        """What the worker says of a call."""
+        if isinstance(word, Ask):
+            return self._ask(word)
+        if isinstance(word, Withdrawn) and (waiting := self._waiting.pop(word.call, None)) is not None:
+            waiting.cancel()
+            return None
+        # What is not known was given up already.
+        if (found := self._sent.pop(word.call, None)) is None:
+            return None
+        gate, ticket = found
+        if isinstance(word, Answered):
+            gate.answered(ticket, word.usage)
+        elif isinstance(word, CallFailed):
+            error = ProviderError(word.message, kind=word.kind, retry_after=word.retry_after, status=word.status)
+            gate.failed(ticket, error)
+        else:
+            gate.gave_up(ticket)
+        return None
+
+    def give_up(self) -> None:
+        """The worker is lost: what waits is not sent any more; of what was sent, nobody knows what it used."""
+        for waiting in self._waiting.values():
+            waiting.cancel()
+        sent, self._sent = self._sent, {}
+        for gate, ticket in sent.values():
+            gate.gave_up(ticket)
+
+    def _ask(self, ask: Ask) -> None:
+        gate = self.gates.get(ask.channel)
+        if gate is None:
+            return self.send(Refuse(call=ask.call))
+        if (ticket := gate.try_enter()) is not None:
+            return self._admit(ask.call, gate, ticket)
+        task = self._waiting[ask.call] = asyncio.ensure_future(self._enter(ask, gate))
+        task.add_done_callback(lambda _: self._waiting.pop(ask.call, None))
+        return None
+
+    async def _enter(self, ask: Ask, gate: Gate) -> None:
+        self.waits(ask.lease, 1)
+        try:
+            ticket = await gate.admit(ask.size, ask.settings)
+        except ContestantOver as over:
+            self.send(Refuse(call=ask.call, state=over.state, message=str(over)))
+        except Interrupted:
+            self.send(Refuse(call=ask.call))
+        else:
+            self._admit(ask.call, gate, ticket)
+        finally:
+            self.waits(ask.lease, -1)
+
+    def _admit(self, call: int, gate: Gate, ticket: Ticket) -> None:
+        self._sent[call] = gate, ticket
+        self.send(Admit(call=call, answers=gate.answers, in_flight=gate.in_flight))

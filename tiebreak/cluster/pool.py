@@ -1,0 +1,390 @@
+"""The executor of a cluster: trials are leased to workers, a lost worker's go to others, and each counts once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import TypeVar
+
+from tiebreak.cluster.inspection import Wanted, in_words, inspection_of, question_bytes, unfit
+from tiebreak.cluster.leases import TASKS, TRIALS, Lease, Lost, NotServed, Wish, wish_for
+from tiebreak.cluster.links import PATIENCE, Cluster, Link, LinkBroken, Member, Patience
+from tiebreak.cluster.messages import Begin, Halt, Release, Serve, Unable, contestant_channel, judge_channel
+from tiebreak.cluster.needs import Needs
+from tiebreak.cluster.node import Node
+from tiebreak.cluster.places import Places
+from tiebreak.core.errors import BenchmarkError, FailureKind, ProviderError, UsageError
+from tiebreak.core.events import ContestantState, Event, NodeChanged, NodeState
+from tiebreak.core.trial import Failure, Outcome, Trial, TrialResult
+from tiebreak.core.work import Isolation, Work, WorkOutcome
+from tiebreak.engine.deadlines import Deadlines
+from tiebreak.engine.stop import ContestantOver, Interrupted
+from tiebreak.engine.traffic import CEILING, Gate
+from tiebreak.engine.workshop import Attempting, Conditions, Seat, Service
+from tiebreak.registry import configured_agents
+
+log = logging.getLogger(__name__)
+
+_TOGETHER = 2
+"""Losses after which a trial is tried alone: it may be what takes the nodes down, and then takes no other trial along."""
+_MOST_LOSSES = 5
+_RECALL_S = 2.0
+"""How long is waited for an answer that nobody has judged yet, when its trial is cancelled."""
+_FAILED_STARTS = 5
+"""So many starts failing one after another, and a node is not tried again."""
+_TICK_S = 0.5
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How a run uses its cluster."""
+
+    wanted: Wanted
+    needs: Needs = field(default_factory=Needs)
+    per_node: int | None = None
+    """Trials at once on each node; None: of questions as many as come, of coding tasks as many as the pace says."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Handed over to nodes that have no keys of their own; in memory only."""
+    strict: bool = False
+    """A node that cannot take part ends the run before anything is asked."""
+    patience: Patience = PATIENCE
+
+    def __repr__(self) -> str:
+        return "Terms()"
+
+
+@dataclass(slots=True)
+class _Known:
+    """A node we have heard of."""
+
+    member: Member
+    node: Node | None = None
+    task: asyncio.Task[None] | None = None
+    problems: tuple[str, ...] = ()
+    """Why it is left out."""
+    failed_starts: int = 0
+    again_at: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Pool:
+    """Workers on the nodes of a cluster, as one executor. Nodes may come, go and come back meanwhile."""
+
+    conditions: Conditions
+    cluster: Cluster
+    terms: Terms
+    gates: dict[str, Gate] = field(default_factory=dict)
+    """The gates calls go through, by their channels."""
+    places: Places = field(init=False)
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _services: dict[str, Service] = field(default_factory=dict)
+    _judges: tuple[Seat, ...] = ()
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _numbers: count[int] = field(default_factory=lambda: count(1))
+
+    def __post_init__(self) -> None:
+        self.places = Places(clock=lambda: self.deadlines.awake_s)
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """The run's own clock, which stands still while this process sleeps."""
+        return self.conditions.deadlines
+
+    @property
+    def patience(self) -> Patience:
+        """How long is waited for what."""
+        return self.terms.patience
+
+    @property
+    def machines(self) -> int:
+        """How many nodes are at work."""
+        return max(1, len(self.places.nodes))
+
+    # --- from the first worker to the last
+
+    @contextlib.asynccontextmanager
+    async def opened(self, judges: Sequence[Seat]) -> AsyncIterator[None]:
+        """Workers stand ready on every node that fits; none does, and nothing is asked."""
+        self._judges = tuple(judges)
+        self.gates |= {judge_channel(seat.model.label): _gate(seat) for seat in judges}
+        ticker = asyncio.ensure_future(self.deadlines.watch())
+        try:
+            await self._first_look()
+            ticker.cancel()
+            loops = (self._look_for_machines, self._look_after_leases, self._follow_stop)
+            self._tasks = [asyncio.ensure_future(loop()) for loop in loops]
+            yield
+        finally:
+            ticker.cancel()
+            await self._close()
+
+    async def _first_look(self) -> None:
+        """Bring up every node there is; the first that is ready does not wait for the last beyond a start's time."""
+        members = await self._members()
+        for member in members:
+            self._bring_up_later(member)
+        if starting := [known.task for known in self._known.values() if known.task is not None]:
+            await asyncio.wait(starting)
+        left_out = [(known.member.name, problem) for known in self._known.values() for problem in known.problems]
+        if not self.places.nodes:
+            reasons = "; ".join(f"{name}: {problem}" for name, problem in left_out) or "no node is there"
+            raise UsageError(f"no node of the cluster can take part in this run. {reasons}")
+        if left_out and self.terms.strict:
+            raise UsageError("--strict: " + "; ".join(f"{name}: {problem}" for name, problem in left_out))
+
+    async def _close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        starting = [known.task for known in self._known.values() if known.task is not None]
+        for task in starting:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *starting, return_exceptions=True)
+        nodes, self.places.nodes = self.places.nodes, []
+        await asyncio.gather(*(node.close() for node in nodes), return_exceptions=True)
+
+    # --- nodes
+
+    async def _members(self) -> Sequence[Member]:
+        try:
+            return await self.deadlines.within(self.patience.start_s, self.cluster.members())
+        except (TimeoutError, LinkBroken) as error:
+            log.warning("the cluster does not say which nodes it has: %s", error)
+            return ()
+
+    async def _look_for_machines(self) -> None:
+        """Look who is there, for ever: a node that comes, or comes back, gets a worker."""
+        while True:
+            await asyncio.sleep(self.patience.look_s)
+            with _going_on("looking for nodes"):
+                for member in await self._members():
+                    self._bring_up_later(member)
+
+    def _bring_up_later(self, member: Member) -> None:
+        known = self._known.setdefault(member.id, _Known(member))
+        if known.node is not None or known.task is not None or known.problems:
+            return
+        if known.failed_starts < _FAILED_STARTS and self.deadlines.awake_s >= known.again_at:
+            known.task = asyncio.ensure_future(self._bring_up(known))
+
+    async def _bring_up(self, known: _Known) -> None:
+        """A worker on a node, once it is known that the node can take part."""
+        link: Link | None = None
+        try:
+            link = await self._within_start(self.cluster.start(known.member, self.terms.needs.resources))
+            found = inspection_of(await self._within_start(link.inspect(question_bytes(self.terms.wanted.question))))
+            known.problems = tuple(unfit(found, self.terms.wanted))
+            if known.problems:
+                link.end()
+                self._changed(known.member, NodeState.LEFT_OUT, "; ".join(known.problems))
+            else:
+                self._join(known, link)
+                self._changed(known.member, NodeState.READY, in_words(found))
+        except (TimeoutError, LinkBroken) as error:
+            self._failed_start(known, link, str(error) or f"it was not ready within {self.patience.start_s:g} s")
+        except Exception as error:
+            log.exception("a worker could not be started on %s", known.member.name)
+            self._failed_start(known, link, f"unexpected {type(error).__name__}: {error}")
+        finally:
+            known.task = None
+
+    async def _within_start(self, work: Awaitable[_T]) -> _T:
+        return await asyncio.wait_for(work, self.patience.start_s)
+
+    def _failed_start(self, known: _Known, link: Link | None, reason: str) -> None:
+        if link is not None:
+            link.end()
+        known.failed_starts += 1
+        known.again_at = self.deadlines.awake_s + self.patience.look_s * 2.0**known.failed_starts
+        if known.failed_starts in (1, _FAILED_STARTS):
+            self._changed(known.member, NodeState.LOST, f"a worker could not be started: {reason}")
+
+    def _join(self, known: _Known, link: Link) -> None:
+        """A node that fits gets to work: what holds for the run, then whom it is to serve."""
+        per_node, pace = self.terms.per_node, self.conditions.pace
+        in_all = {**known.member.resources, TRIALS: per_node or CEILING, TASKS: per_node or pace.max_workers}
+        node = known.node = Node(known.member, link, self, dict(in_all), in_all)
+        begin = Begin(
+            pace=pace,
+            rules=self.conditions.rules,
+            kinds=tuple(sorted(self.conditions.kinds)),
+            judges=tuple(seat.model for seat in self._judges),
+            agents=configured_agents(),
+            keys=self.terms.keys,
+        )
+        node.send(begin)
+        for service in self._services.values():
+            node.send(_serve(service))
+        if self.conditions.stop.draining:
+            node.send(Halt(silent=self.conditions.stop.silent))
+        node.begin()
+        self.places.join(node)
+
+    def _changed(self, member: Member, state: NodeState, message: str) -> None:
+        words = self.conditions.redact(message)
+        self.show(NodeChanged(node=member.name, state=state, message=words, ready=len(self.places.nodes)))
+
+    # --- what nodes say
+
+    def show(self, event: Event) -> None:
+        """Tell whoever watches."""
+        self.conditions.tell(event)
+
+    def freed(self, node: Node, lease: Lease) -> None:
+        """A lease is over: its place is for another."""
+        known = self._known.get(node.member.id)
+        if known is not None:
+            known.failed_starts = 0
+        self.places.free(node, lease.wish)
+
+    def lost(self, node: Node, reason: str, *, idle: bool) -> None:
+        """A worker is gone: its node gets another one, if it is still there."""
+        self.places.leave(node)
+        known = self._known[node.member.id]
+        known.node, known.problems = None, ()
+        # Whether a trial took it down is seen by what becomes of the trial; one that was idle cannot work here.
+        known.failed_starts += idle
+        known.again_at = self.deadlines.awake_s + self.patience.look_s * known.failed_starts
+        self._changed(node.member, NodeState.LOST, reason)
+
+    def unable(self, node: Node, word: Unable) -> None:
+        """A node cannot serve a contestant: others may; where none can, the contestant is over."""
+        self._changed(node.member, NodeState.READY, f"not for {word.label}: {word.message}")
+        if (error := self._served_nowhere(word.label)) is not None:
+            self.places.refuse(self.places.waiting_for(word.label), error)
+
+    def _served_nowhere(self, label: str) -> ProviderError | None:
+        words = [node.unable.get(label) for node in self.places.nodes]
+        first = words[0] if words else None
+        return None if first is None or not all(words) else ProviderError(first.message, kind=first.kind)
+
+    async def _look_after_leases(self) -> None:
+        """Every half second: trials of which nothing is heard, and trials that no node can take."""
+        while True:
+            await asyncio.sleep(_TICK_S)
+            with _going_on("looking after the leases"):
+                for node in list(self.places.nodes):
+                    node.look_after()
+                    self.places.offer(node)
+                nobody = self.places.impossible(self.patience.nobody_s)
+                for wish in nobody:
+                    self.places.refuse([wish], ContestantOver(ContestantState.FAILED, self._why_nobody(wish)))
+
+    def _why_nobody(self, wish: Wish) -> str:
+        what = ", ".join(f"{name}:{amount:g}" for name, amount in wish.demand if name not in (TRIALS, TASKS))
+        having = f" with {what}" if what else ""
+        return f"no node{having} was there for {self.patience.nobody_s:g} s; resume the run to continue"
+
+    async def _follow_stop(self) -> None:
+        """When the run is being stopped, the workers begin nothing more."""
+        await self.conditions.stop.wanted()
+        for node in self.places.nodes:
+            node.send(Halt(silent=self.conditions.stop.silent))
+
+    # --- contestants and their trials
+
+    @contextlib.asynccontextmanager
+    async def serving(self, service: Service) -> AsyncIterator[Attempting]:
+        """The contestant's model stands open on every node, as soon as it is needed."""
+        label = service.contestant.label
+        self.gates[contestant_channel(label)] = _gate(service)
+        self._services[label] = service
+        for node in self.places.nodes:
+            node.send(_serve(service))
+        try:
+            yield partial(self._attempt, service)
+        finally:
+            del self._services[label]
+            for node in self.places.nodes:
+                node.send(Release(label=label))
+
+    async def _attempt(self, service: Service, trial: Trial) -> TrialResult:
+        """Have a trial attempted on some node; after a loss on another. It is not tried for ever."""
+        losses: list[str] = []
+        while len(losses) < _MOST_LOSSES:
+            if (error := self._served_nowhere(trial.contestant.label)) is not None:
+                raise error
+            if self.conditions.stop.draining:
+                raise Interrupted
+            needs = self.terms.needs.of(service.contestant, task=trial.sample.task is not None)
+            wish = wish_for(trial, needs, alone=len(losses) >= _TOGETHER)
+            node = await self.places.take(wish)
+            try:
+                return await self._leased(node, service, trial, wish)
+            except Lost as lost:
+                losses.append(f"{node.name}: {lost}")
+            except NotServed:
+                continue
+        return self._given_up(trial, losses)
+
+    async def _leased(self, node: Node, service: Service, trial: Trial, wish: Wish) -> TrialResult:
+        if node.is_lost:
+            raise NotServed
+        try:
+            lease = node.lease(next(self._numbers), trial, service, wish=wish, quiet_s=self._quiet_s(trial))
+        except BenchmarkError as error:
+            # A file of the sample is gone, or has changed: that is the trial's failure, as on one machine.
+            self.places.free(node, wish)
+            return self._failed(trial, FailureKind.OURS, str(error))
+        try:
+            return await lease.outcome
+        except asyncio.CancelledError:
+            node.recall(lease)
+            await self._last_word(lease)
+            raise
+
+    async def _last_word(self, lease: Lease) -> None:
+        """An answer that has only to be judged is waited for a little: it was paid for."""
+        if self._judges:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(lease.ended.wait(), _RECALL_S)
+
+    def _quiet_s(self, trial: Trial) -> float:
+        """How long nothing need be heard of a trial: its longest call, and of a task its longest command and its check."""
+        seconds, task = self.conditions.pace.request_timeout_s + self.patience.quiet_s, trial.sample.task
+        if task is None:
+            return seconds
+        return seconds + self.conditions.rules.timeout_s + (task.check.timeout_s if task.check else 0.0)
+
+    def _given_up(self, trial: Trial, losses: Sequence[str]) -> TrialResult:
+        """A trial that was lost with node after node has a failure that names them."""
+        message = f"the trial was lost {len(losses)} times, each time with the node it was on. {'; '.join(losses)}"
+        return self._failed(trial, FailureKind.SANDBOX, message)
+
+    def _failed(self, trial: Trial, kind: FailureKind, message: str) -> TrialResult:
+        now = self.conditions.clock.now()
+        failure = Failure(kind=kind, message=self.conditions.redact(message), at=now)
+        work = None
+        if trial.sample.task is not None:
+            work = Work(outcome=WorkOutcome.SANDBOX_ERROR, seconds=0.0, isolation=Isolation())
+        return TrialResult(trial=trial, outcome=Outcome.FAILED, failure=failure, finished_at=now, work=work)
+
+
+@contextlib.contextmanager
+def _going_on(what: str) -> Iterator[None]:
+    """A mistake of ours in one round is loud, and does not end the rounds: a run must come to its end."""
+    try:
+        yield
+    except Exception:
+        log.exception("%s met an error nobody expected", what)
+
+
+def _serve(service: Service) -> Serve:
+    return Serve(
+        contestant=service.contestant,
+        connections=service.connections,
+        tasks_at_once=service.tasks_at_once,
+        asks=service.asks,
+    )
+
+
+def _gate(of: Seat | Service) -> Gate:
+    """The gate of this process that calls far away go through."""
+    assert isinstance(of.gate, Gate)
+    return of.gate
