@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check coverage lint format site perf fuzz kills lock clean
+.PHONY: help demo test test-all check coverage lint format site perf fuzz kills batch-kills ray-faults lock clean
 
 help:  ## Say what can be made.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -39,13 +39,20 @@ site: $(VENV)/.installed-dev  ## Build the documentation into build/site; a warn
 
 perf: $(VENV)/.installed-full  ## Measure the speed, against a bare loop doing the same requests.
 	@failed=0; $(BIN)/python perf/run.py $(ARGS) || failed=1; \
-	for part in sandbox streams gateway pages large; do $(BIN)/python perf/$$part.py || failed=1; done; exit $$failed
+	for part in sandbox streams gateway pages large batches; do $(BIN)/python perf/$$part.py || failed=1; done; exit $$failed
 
 fuzz: $(VENV)/.installed-dev  ## Feed the parsers garbage for FUZZ_SECONDS (600).
 	@PYTHONPATH=.:tests $(BIN)/python tests/fuzz_parsers.py $(ARGS)
 
 kills: $(VENV)/.installed-dev  ## Kill 300 runs and 30 chains of five at random moments.
 	@RANDOM_KILLS=$${RANDOM_KILLS:-300} KILL_CHAINS=$${KILL_CHAINS:-30} $(BIN)/python -m pytest -s tests/test_random_kills.py
+
+ray-faults: $(VENV)/.installed-full  ## Disturb a Ray cluster of three nodes 30 times, and kill 10 drivers (as root).
+	@RAY_FAULTS=$${RAY_FAULTS:-30} RAY_DRIVER_KILLS=$${RAY_DRIVER_KILLS:-10} RAY_QUESTIONS=$${RAY_QUESTIONS:-600} \
+		RAY_TASKS=$${RAY_TASKS:-60} $(BIN)/python -m pytest -s tests/cluster/test_ray_faults.py
+
+batch-kills: $(VENV)/.installed-dev  ## Kill runs with batches at every second moment of their requests and writes.
+	@BATCH_KILLS_EVERY=$${BATCH_KILLS_EVERY:-2} $(BIN)/python -m pytest -s tests/test_batch_kills.py
 
 lock:  ## Update the lock files (needs uv).
 	@for what in "requirements-full.lock:--group embedded --group dev --group full --all-extras" \

@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support import bfcl
 from support.command import LOCAL_SERVERS, NOWHERE
+from support.ray_network import namespaces_work
 from support.seeds import SEEDS
 from support.server import FakeServer
 
@@ -38,6 +41,14 @@ def _landlock() -> bool:
     return landlock_version() > 0
 
 
+def _has_podman() -> bool:
+    """Whether the engine answers, with the images that `.ci/base-images` makes."""
+    if shutil.which("podman") is None:
+        return False
+    wanted = ["podman", "image", "exists", "docker.io/library/python:3.11-slim"]
+    return subprocess.run(wanted, capture_output=True, check=False, timeout=60).returncode == 0
+
+
 def _has(*packages: str) -> Callable[[], bool]:
     return lambda: all(map(importlib.util.find_spec, packages))
 
@@ -59,14 +70,35 @@ COMPONENTS: dict[str, Callable[[], bool]] = {
     "data": _SHARED_DATA.is_dir,
     "seeds": SEEDS.is_dir,
     "agents": lambda: all(map(shutil.which, ("cn", "aider", "mini", "opencode", "codex", "claude", "gemini", "qwen"))),
+    "cmake": lambda: shutil.which("cmake") is not None and shutil.which("g++") is not None,
     "node": lambda: shutil.which("node") is not None,
+    "podman": _has_podman,
     "punkt": _has_punkt,
+    "ray": _has("ray"),
+    "namespaces": namespaces_work,
     "inspect": lambda: Path(inspect_python()).is_file(),
+    "bfcl": lambda: (bfcl.FOLDER / "bfcl_eval").is_dir(),
 }
 """What a test may need beyond the locked packages, and how to tell that it is there."""
 
 
-_BEYOND_PYTHON = {"agents", "chromium", "embedded", "inspect", "node", "punkt", "seeds", "uv"}
+_BEYOND_PYTHON = {
+    *(
+        "agents",
+        "bfcl",
+        "chromium",
+        "cmake",
+        "embedded",
+        "inspect",
+        "namespaces",
+        "node",
+        "podman",
+        "punkt",
+        "ray",
+        "seeds",
+        "uv",
+    ),
+}
 """Components that a newcomer's machine need not have: their tests are part of `make test-all`."""
 
 

@@ -42,7 +42,7 @@ from tiebreak.runfile import read_run_file
 from tiebreak.wire.sse import Events
 
 ROUND = 100
-SCORERS = sorted({"gsm8k:flexible", "gsm8k:cot", *names("scorers")} - {"judge", "code", "check", "ifeval", "likelihood"})
+SCORERS = sorted({"gsm8k:flexible", "gsm8k:cot", *names("scorers")} - {"judge", "code", "check", "tests", "ifeval", "likelihood"})
 """Those that judge by the text alone."""
 
 

@@ -25,10 +25,11 @@ def _table() -> dict[str, set[str]]:
 
 MAY_IMPORT = _table()
 SHARED_BY_LEAVES = {
-    "agents": {"installed", "replies", "conversation"},
-    "providers": {"http", "openai", "transport"},
+    "agents": {"installed", "replies", "conversation", "functions"},
+    "providers": {"http", "openai", "anthropic", "transport", "batches", "batches_openai", "batches_anthropic", "batches_google"},
     "scorers": {
         "answers",
+        "bfcl",
         "denial",
         "judge",
         "listing",
@@ -43,6 +44,10 @@ SHARED_BY_LEAVES = {
     },
     "datasets": {
         "content",
+        "dice",
+        "exchanges",
+        "fresh_dialogue",
+        "fresh_tools",
         "layouts",
         "promptfoo",
         "profile",
@@ -51,8 +56,10 @@ SHARED_BY_LEAVES = {
         "records",
         "files",
         "hub",
+        "task_environment",
         "task_folders",
         "task_markdown",
+        "repository",
     },
 }
 """Within a room of plugins, what the others build on; openai is the dialect of every compatible server."""

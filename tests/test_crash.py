@@ -16,7 +16,7 @@ from support.server import FakeServer
 
 KILLS = 20
 SAMPLES = 500
-TIMES = ("model_s", "first_token_s", "queue_s", "retry_s", "in_flight", "finished_at")
+TIMES = ("model_s", "first_token_s", "first_answer_s", "queue_s", "retry_s", "in_flight", "finished_at")
 COMPLAINT = "stderr.txt"
 
 

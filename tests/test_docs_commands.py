@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.agent_model import AgentModel
+from support.batch_server import BatchServer
 from support.command import ROOT, clean_environment
 from support.server import KEY, FakeServer
 
@@ -25,12 +26,17 @@ RUN_ELSEWHERE = {
     r"git clone …": "test_packaging.py::test_the_demo_of_an_installed_wheel_reaches_a_verdict",
     r"make (demo|test|test-all|check|site|perf)$": "test_suite.py::test_every_target_that_the_documents_name_exists",
     r"uv (run|tool install) ": "test_demo.py::test_uv_runs_it_with_nothing_before",
+    r"pip install 'tiebreak\[ray\]'$": "cluster/test_ray_faults.py::test_the_commands_of_the_page_work_as_printed",
+    r"tiebreak .* --on ray": "cluster/test_ray_faults.py::test_the_commands_of_the_page_work_as_printed",
     r"pip install '\.\[demo\]'$": "test_packaging.py::test_the_demo_of_an_installed_wheel_reaches_a_verdict",
+    r"tiebreak new-task ": "test_commit_tasks.py::test_a_history_gives_the_commits_that_can_be_proven",
+    r"tiebreak batch --task mytasks": "test_commit_tasks.py::test_models_are_run_on_it_and_each_test_is_reported",
+    r"tiebreak batch .*--sandbox podman": "sandbox/test_images.py::test_tasks_of_harbor_run_in_their_images",
     r"tiebreak demo$": "test_demo.py::test_demo_compares_two_ways_of_asking_and_reaches_a_verdict",
     r"\.venv/bin/python (-m pytest -n 2|tests/update_slow_tests\.py)": "test_suite.py::test_the_slow_list_is_written_from_times",
 }
 """Commands that install, or that take the whole machine, and the tests that run them."""
-EXIT_CODES = {"--baseline": {0, 3}, "doctor": {0, 1}, "view": {0}, "check-plugin provider acme": {0, 1}}
+EXIT_CODES = {"--baseline": {0, 3}, "doctor": {0, 1}, "view": {0}, "vote": {0}, "check-plugin provider acme": {0, 1}}
 RESUMED = ("run_20261115_203300", "batch_20261115_203300")
 
 QUESTIONS = "".join(json.dumps({"id": f"q{i}", "input": f"What is {i} + 1?", "target": str(i + 1)}) + "\n" for i in range(8))
@@ -43,12 +49,28 @@ models:
 """
 MINE = """
 from tiebreak.agents.direct import Direct
-from tiebreak.providers.baseline import Baseline
+from tiebreak.core.message import Reply
 from tiebreak.registry import load_dataset
 
 
-class MyProvider(Baseline):
+class MyProvider:
     name = "mine"
+    key_variables = url_variables = ()
+
+    def __init__(self, endpoint):
+        pass
+
+    async def open(self, model):
+        pass
+
+    async def close(self):
+        pass
+
+    async def list_models(self):
+        return ["some-model"]
+
+    async def generate(self, request, listener=None):
+        return Reply(text="2")
 
 
 def right(sample, text):
@@ -65,9 +87,20 @@ MMLU = "question,choice0,choice1,choice2,choice3,answer\n"
 TASK = (ROOT / "benchmark" / "tasks" / "easy" / "fix_typo.md").read_text(encoding="utf-8")
 
 
+EXERCISE = {
+    ".meta/config.json": '{"files": {"solution": ["one.py"], "test": ["one_test.py"], "example": [".meta/example.py"]}}',
+    ".meta/example.py": "ONE = 1\n",
+    ".docs/instructions.md": "Set ONE to 1.\n",
+    "one.py": "ONE = 0\n",
+    "one_test.py": "from one import ONE\n\n\ndef test_one():\n    assert ONE == 1\n",
+}
+"""Written by hand, in the layout of the public set."""
+
+
 def shown_on(page: Path) -> list[str]:
     """The command lines of a page, continuations joined and comments cut off."""
-    blocks = re.findall(r"^```(?:bash|sh)?\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    fenced = re.findall(r"^```([^\n`]*)\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    blocks = [block for language, block in fenced if language.strip() in ("", "bash", "sh")]
     lines = [line.strip() for block in blocks for line in re.sub(r"\\\n\s*", "", block).splitlines()]
     return [re.sub(r"\s{2,}#.*$", "", match[1]).strip() for line in lines if (match := COMMAND.match(line))]
 
@@ -89,9 +122,12 @@ def folder(tmp_path: Path) -> Path:
         "prompts/answer.txt": "Answer with a number.",
         "compare.yaml": compare[1],
         "mine.py": MINE,
+        "votes.csv": "sample,contestant,verdict\n" + "".join(f"q{i},gpt-4,pass\n" for i in range(8)),
+        "tools.py": 'def weather(city): return "sunny"\n',
         "models_config.yaml": CONFIG,
         "tasks/fix_typo.md": TASK,
         "benchmark/tasks/easy/fix_typo.md": TASK,
+        **{f"polyglot-benchmark/python/exercises/practice/one/{name}": text for name, text in EXERCISE.items()},
         "data/gsm8k/test.jsonl": json.dumps({"question": "1+1?", "answer": "#### 2"}) + "\n",
         "data/gsm8k/train.jsonl": (json.dumps({"question": "2+2?", "answer": "4\n#### 4"}) + "\n") * 8,
         "data/mmlu/test/anatomy_test.csv": f"{MMLU}Which bone is the longest?,the femur,the ulna,the stapes,the radius,A\n",
@@ -114,7 +150,8 @@ def folder(tmp_path: Path) -> Path:
 
 def answer(prompt: str) -> str:
     """Right now and then; as a judge, the verdict that was asked for."""
-    return '{"grade": 7}' if '"grade"' in prompt else '{"better": 1}' if '"better"' in prompt else "2"
+    verdicts = {'"verdict"': '{"verdict": "pass"}', '"grade"': '{"grade": 7}', '"better"': '{"better": 1}'}
+    return next((verdict for asked, verdict in verdicts.items() if asked in prompt), "2")
 
 
 def server_for(page: Path) -> FakeServer | AgentModel:
@@ -122,7 +159,9 @@ def server_for(page: Path) -> FakeServer | AgentModel:
     if page.name == "tasks.md":
         line = "This is teh demo project. It greets people."
         return AgentModel(old=line, new=line.replace("teh", "the"), root="/workspace/")
-    return FakeServer(answer, ollama_models=("llama3.2:latest", "llama3:latest"))
+    server = BatchServer() if page.name == "batches.md" else FakeServer()
+    server.answer, server.ollama_models = answer, ("llama3.2:latest", "llama3:latest")
+    return server
 
 
 @pytest.fixture
@@ -138,15 +177,20 @@ def environment(folder: Path, page: Path) -> Iterator[dict[str, str]]:
         ) | {"HOME": str(folder), "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "BROWSER": "/bin/true"}
 
 
+def serves(command: str) -> bool:
+    """Whether a command goes on until it is interrupted."""
+    return re.search(r"\b(view|vote)( |$)", command) is not None
+
+
 def run_line(command: str, folder: Path, environment: dict[str, str]) -> tuple[int, str]:
-    """The exit code and all that was said; `view` goes on until it is interrupted."""
+    """The exit code and all that was said."""
     process = subprocess.Popen(
-        ["bash", "-c", f"exec {command}" if " view" in command else command],
+        ["bash", "-c", f"exec {command}" if serves(command) else command],
         cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stdout
     said = ""
-    if " view" in command:
+    if serves(command):
         said = process.stdout.readline()
         assert "http://127.0.0.1:" in said
         time.sleep(0.5)
@@ -167,6 +211,10 @@ def prepare(command: str, folder: Path, environment: dict[str, str]) -> None:
             what = "run --dataset my_questions.jsonl" if name.startswith("run") else "batch --task tasks"
             code, said = run_line(f"tiebreak {what} --model gpt-4o-mini --temperature 0 --output {place}", folder, environment)
             assert code == 0, said
+    if re.search(r" RUN( |$)", command) and not (folder / "RUN").exists():
+        models = "--models gpt-4,gpt-4o-mini --scorer judge --judge anthropic/claude-sonnet-4-5"
+        code, said = run_line(f"tiebreak run {models} --dataset my.jsonl --output RUN --yes", folder, environment)
+        assert code == 0, said
 
 
 def as_expected(command: str, code: int) -> bool:

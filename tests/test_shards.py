@@ -236,6 +236,27 @@ def test_whole_runs_of_other_contestants_become_one(place):
     assert len(trials(place / "both")) == 480
 
 
+def test_two_runs_are_compared_as_one_and_nothing_is_kept(place, monkeypatch):
+    """The comparison that `merge` makes, with who was asked on which day; not of the same contestant twice."""
+    for name, model in (("mo", "baseline/random"), ("fr", "baseline/constant")):
+        assert run("run", "--model", model, "--dataset", "q.jsonl", "--output", name, cwd=place).returncode == 0
+    with sqlite3.connect(place / "mo" / "run.sqlite") as connection:
+        connection.execute("UPDATE run SET info = json_set(info, '$.created_at', '2026-01-05T10:00:00Z')")
+    connection.close()
+    before = sorted(path.name for path in place.iterdir())
+
+    said = run("compare", "mo", "fr", "--as-one", cwd=place)
+    data = json.loads(run("compare", "mo", "fr", "--as-one", "--json", cwd=place).stdout)
+    twice = run("compare", "mo", "mo", "--as-one", cwd=place)
+
+    assert said.returncode == 0, said.stderr
+    assert "Asked on different days: baseline/random on 2026-01-05, baseline/constant on 20" in " ".join(said.stdout.split())
+    assert {one["label"] for one in data["contestants"]} == {"baseline/random", "baseline/constant"}
+    assert data["asked_on"]["baseline/random"] == "2026-01-05"
+    assert twice.returncode == 1 and "named twice" in twice.stderr
+    assert sorted(path.name for path in place.iterdir()) == before
+
+
 def test_caps_and_rates_are_shared_among_the_shards():
     spec = RunSpec(
         protocol=Protocol(dataset="q"),

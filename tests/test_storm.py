@@ -38,7 +38,7 @@ STORM = (
     *("half a body of unknown length", "malformed JSON", "empty body", "200 text/html", "broken gzip", "half of a gzip"),
     *("error after 200: overloaded", "error after 200: rate limit", "binary rubbish", "not HTTP", "429 zero"),
 )
-UNLIKE = frozenset({"model_s", "first_token_s", "queue_s", "retry_s", "in_flight", "attempts", "finished_at"})
+UNLIKE = frozenset({"model_s", "first_token_s", "first_answer_s", "queue_s", "retry_s", "in_flight", "attempts", "finished_at"})
 """Columns that a storm may change."""
 
 

@@ -35,7 +35,7 @@ from tiebreak.pipeline import (
     summary_if_done,
     up_to_date,
 )
-from tiebreak.readiness import ASK_ABOVE_USD, expected_cost, expected_spending, try_models
+from tiebreak.readiness import ASK_ABOVE_USD, expected_cost, expected_spending, refuse_missing_agents, try_models
 from tiebreak.registry import did_you_mean, use_agents, using_functions
 from tiebreak.report.html import REPORT_HTML
 from tiebreak.report.ranking import Comparison
@@ -379,7 +379,7 @@ class _Session:
                 self.background.ready.set()
             return self._watch(event)
 
-        work = asyncio.ensure_future(run_plan(plan, watch=watch, stop=self._stop))
+        work = asyncio.ensure_future(self._run_where_asked(plan, watch))
         try:
             await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -390,6 +390,17 @@ class _Session:
                 except asyncio.CancelledError:
                     self._let_go()
             raise
+
+    async def _run_where_asked(self, plan: Plan, watch: Watcher) -> Summary:
+        """Run the plan in this process, or on a cluster."""
+        flags = self._order.flags
+        if flags.on is None:
+            return await run_plan(plan, watch=watch, stop=self._stop)
+        from tiebreak.cluster.executor import executor_on, ray_for
+
+        with ray_for(plan.spec, flags) as cluster:
+            executor = await executor_on(cluster, plan.spec, plan.dataset.kinds, flags, is_own=cluster.is_own)
+            return await run_plan(plan, watch=watch, stop=self._stop, executor_of=executor)
 
     def _plan(self) -> Plan:
         """What will be asked; names, keys, settings and samples are checked, and nothing is sent."""
@@ -413,8 +424,9 @@ class _Session:
         expected = None if agreed else expected_spending(plan)
         if expected is not None and expected.total.likely > ASK_ABOVE_USD:
             raise UsageError(f"{expected_cost(expected)}. Nothing was asked: above $1, say yes=True, or set max_cost_usd")
-        if flags.no_preflight:
+        if flags.no_preflight or flags.on is not None:
             return
+        refuse_missing_agents(plan)
         tried = await try_models(plan, strict=flags.strict)
         if tried.stops:
             raise ModelError(f"Nothing was asked: {'; '.join(tried.sentences)}. Leave them out, or say preflight=False")

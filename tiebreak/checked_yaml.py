@@ -67,10 +67,10 @@ class CheckedYaml:
             for place, (inside, given) in enumerate(zip(part, value, strict=True)):
                 yield from self.unknown_keys(inside, given, (*where, place))
         elif isinstance(part, msgspec.Struct) and isinstance(value, dict):
-            known = part.__struct_fields__
+            known = part.__struct_encode_fields__
             yield from ((str(key), (*where, key), known) for key in value if key not in known)
-            for name in known:
-                yield from self.unknown_keys(getattr(part, name), value.get(name), (*where, name))
+            for field, name in zip(part.__struct_fields__, known, strict=True):
+                yield from self.unknown_keys(getattr(part, field), value.get(name), (*where, name))
 
     def _explained(self, error: str, value: Any, where: Where) -> str:
         found = _MISTAKE.match(error)

@@ -112,6 +112,16 @@ class _Agent(Record, frozen=True, kw_only=True):
     permissions: str = ""
 
 
+class _AgentClass(Record, frozen=True, kw_only=True):
+    """One entry under `agents`: any agent by its class, with its options."""
+
+    place: _Text = msgspec.field(name="class")
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+_AnyAgent = _Agent | _AgentClass
+
+
 class _File(Record, frozen=True, kw_only=True):
     """The whole file; its models and agents are checked one by one."""
 
@@ -147,10 +157,16 @@ def load_config(path: Path | None = None) -> Config:
     file = read_yaml(found)
     whole = file.part(_File, _present(file.data)) or _File()
     models = [_model(file, entry, place) for place, entry in enumerate(whole.models)]
-    agents = {name: file.part(_Agent, entry, "agents", name) for name, entry in whole.agents.items()}
+    agents = {name: _agent(file, entry, name) for name, entry in whole.agents.items()}
     file.settle()
     warnings = tuple(_unknown_keys(file, whole, models, agents))
     return _in_our_words(file, whole, [model for model in models if model is not None], agents, warnings)
+
+
+def _agent(file: CheckedYaml, entry: Mapping[str, Any], name: str) -> _AnyAgent | None:
+    if "class" in entry:
+        return file.part(_AgentClass, entry, "agents", name)
+    return file.part(_Agent, entry, "agents", name)
 
 
 def read_mapping(path: Path) -> Mapping[str, str]:
@@ -255,7 +271,7 @@ def _model(file: CheckedYaml, entry: dict[str, Any], place: int) -> _Model | Non
 
 
 def _unknown_keys(
-    file: CheckedYaml, whole: _File, models: Sequence[_Model | None], agents: Mapping[str, _Agent | None]
+    file: CheckedYaml, whole: _File, models: Sequence[_Model | None], agents: Mapping[str, _AnyAgent | None]
 ) -> Iterator[str]:
     """A warning for each key that nothing reads; settings pass through and are not among them."""
     given = _present(file.data)
@@ -269,7 +285,7 @@ def _unknown_keys(
 
 
 def _in_our_words(
-    file: CheckedYaml, whole: _File, entries: Sequence[_Model], agents: Mapping[str, _Agent | None], warnings: tuple[str, ...]
+    file: CheckedYaml, whole: _File, entries: Sequence[_Model], agents: Mapping[str, _AnyAgent | None], warnings: tuple[str, ...]
 ) -> Config:
     models: dict[str, ModelRef] = {}
     disabled: list[str] = []

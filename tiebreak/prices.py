@@ -7,7 +7,10 @@ from typing import Any
 
 from tiebreak.core.model import ModelRef, Price
 
-_PROVIDERS = {"openai": "openai", "openai-responses": "openai", "anthropic": "anthropic", "google": "google"}
+_PROVIDERS = {
+    **{"openai": "openai", "openai-responses": "openai", "anthropic": "anthropic", "google": "google"},
+    **{"vertex": "google", "bedrock": "aws"},
+}
 """Our providers with a price list, by the name it has there."""
 _CHARGED_APART = "deep-research"
 """Models of this kind search as they see fit, and each search is charged on top of the tokens."""

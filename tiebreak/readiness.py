@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tiebreak.core.errors import FailureKind
+from tiebreak.core.errors import FailureKind, UsageError
 from tiebreak.core.trial import Failure
 from tiebreak.pipeline import Estimate, Plan, estimate, preflight, shares_left, to_ask
+from tiebreak.registry import make_agent
 
 ASK_ABOVE_USD = 1.0
 """What a run may be expected to cost without anybody having consented to it."""
@@ -51,6 +53,20 @@ class Tried:
     def sentences(self) -> list[str]:
         """A line per model that will answer nothing."""
         return [f"{label}  {failure.kind.replace('_', ' ')}: {failure.message}" for label, failure in self.refused.items()]
+
+
+def refuse_missing_agents(plan: Plan) -> None:
+    """Raise for coding agents whose programs are not here: else that is found out attempt by attempt."""
+    if not plan.tasks:
+        return
+    agents = {c.agent.name: make_agent(c.agent) for c in plan.spec.contestants}
+    missing = [
+        f"the agent {name} needs {agent.program}, which is not installed: {agent.install}"
+        for name, agent in agents.items()
+        if agent.program and shutil.which(agent.program) is None
+    ]
+    if missing:
+        raise UsageError(f"{'; '.join(missing)}. Nothing was asked: install it, or leave the agent out")
 
 
 async def try_models(plan: Plan, *, strict: bool = False) -> Tried:

@@ -17,6 +17,7 @@ import math
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -57,6 +58,9 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "together": "tiebreak.providers.servers:Together",
         "fireworks": "tiebreak.providers.servers:Fireworks",
         "ollama": "tiebreak.providers.ollama:Ollama",
+        "azure": "tiebreak.providers.azure:Azure",
+        "vertex": "tiebreak.providers.vertex:Vertex",
+        "bedrock": "tiebreak.providers.bedrock:Bedrock",
         "vllm": "tiebreak.providers.servers:VLLM",
         "lmstudio": "tiebreak.providers.servers:LMStudio",
         "llamacpp-server": "tiebreak.providers.servers:LlamaServer",
@@ -105,11 +109,19 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "pairwise": "tiebreak.scorers.judge:Pairwise",
         "code": "tiebreak.scorers.code:Code",
         "check": "tiebreak.scorers.checks:Checked",
+        "tests": "tiebreak.scorers.checks:PartialCredit",
     },
     "strategies": {
         "leader": "tiebreak.stats.race:Leader",
         "tiers": "tiebreak.stats.race:Tiers",
+        "best": "tiebreak.stats.race:Best",
         "cheapest": "tiebreak.stats.margin:Cheapest",
+    },
+    "exporters": {
+        "junit": "tiebreak.report.exports:junit",
+        "markdown": "tiebreak.report.exports:markdown",
+        "parquet": "tiebreak.report.exports:parquet",
+        "baseline": "tiebreak.report.exports:baseline",
     },
     "datasets": {
         "truthfulness": "tiebreak.datasets.shipped:truthfulness",
@@ -125,8 +137,12 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "mbpp": "tiebreak.datasets.public:mbpp",
         "ifeval": "tiebreak.datasets.public:ifeval",
         "bbh": "tiebreak.datasets.public:bbh",
+        "polyglot": "tiebreak.proven_tasks:polyglot",
+        "quixbugs": "tiebreak.proven_tasks:quixbugs",
     },
 }
+
+_PROVEN_TASKS = "tiebreak.proven_tasks"
 
 DEFAULT_MODELS: Mapping[str, str] = {
     "openai": "gpt-4o-mini",
@@ -187,6 +203,7 @@ SETTINGS = (
 )
 """What can be set; a provider may know less."""
 
+_TYPED = re.compile(r"([^@]*(?:@\d{8}(?=@|$))?)(@?)(.*)", re.DOTALL)
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -195,6 +212,7 @@ _ONE = {
     "agents": "agent",
     "scorers": "scorer",
     "strategies": "strategy",
+    "exporters": "exporter",
     "datasets": "dataset",
 }
 
@@ -240,7 +258,7 @@ def refused_plugins(only_kind: str = "") -> list[str]:
     """A line for each plugin, of one kind or of all, that is not used because its name is taken."""
     refused = []
     for one in _entry_points():
-        kind = one.kind[:-1]
+        kind = _ONE[one.kind]
         if only_kind not in ("", one.kind):
             continue
         if one.name in PLUGINS[one.kind]:
@@ -276,6 +294,11 @@ def names(kind: str) -> list[str]:
     return ours + [name for name in _joined(kind) if name not in ours]
 
 
+def singular(kind: str) -> str:
+    """What one of a kind is called."""
+    return _ONE[kind]
+
+
 def loadable(kind: str) -> list[str]:
     """Every name of a kind that stands for something; `broken_plugins` says why others do not."""
     broken = broken_plugins()
@@ -285,6 +308,11 @@ def loadable(kind: str) -> list[str]:
 def added_names(kind: str) -> list[str]:
     """The names that other packages add to a kind."""
     return list(_joined(kind))
+
+
+def plugin_packages() -> list[str]:
+    """The packages that add plugins."""
+    return sorted({one.package for one in _entry_points()})
 
 
 def plugin(kind: str, name: str) -> Any:
@@ -390,7 +418,7 @@ def _declared(found: type, protocol: type, methods: tuple[str, ...] = ()) -> Any
 def provider_class(name: str) -> type[Provider]:
     """The class that serves a provider's models."""
     found = plugin("providers", name)
-    return cast("type[Provider]", _declared(found, Provider, ("dialects", "lacks", "likelihood", "required_settings")))
+    return cast("type[Provider]", _declared(found, Provider, ("dialects", "lacking", "lacks", "likelihood", "required_settings")))
 
 
 def agent_ref(typed: str) -> AgentRef:
@@ -404,12 +432,20 @@ def make_agent(agent: AgentRef) -> Agent:
     """An agent ready to run: a built-in one, one of another package, or one of the user's configuration."""
     name, options = agent.name, dict(agent.options)
     if name in _configured_agents:
+        settings = _configured_agents[name]
+        if place := settings.get("place"):
+            try:
+                return make_agent(AgentRef(name=place, options={**settings["options"], **options}))
+            except UsageError as error:
+                raise UsageError(f"the agent {name!r} of models_config.yaml: {error}") from None
         command = plugin("agents", "tiebreak.agents.command:CommandAgent")
-        return cast(Agent, _declared(command, Agent)(name, **_configured_agents[name]))
+        return cast(Agent, _declared(command, Agent)(name, **settings))
     found = _declared(plugin("agents", name), Agent)
     unknown = [option for option in options if option not in inspect.signature(found).parameters]
     if unknown:
         raise UsageError(f"the agent {name!r} has no option {unknown[0]!r}")
+    for option in found.code_options.intersection(options):
+        options[option] = _code_file("agents", name, str(options[option]))
     return cast(Agent, _loaded("agents", name, lambda: found(**options)))
 
 
@@ -417,12 +453,21 @@ _configured_agents: dict[str, Mapping[str, Any]] = {}
 
 
 def use_agents(configured: Mapping[str, Mapping[str, Any]]) -> None:
-    """Take the agents that models_config.yaml describes by their commands; each is made once, to see that it can be."""
+    """Take the agents that models_config.yaml describes. Each command is looked at once, to see that it can be an agent.
+
+    A class is code of the user's own, or of whoever wrote the file: it is loaded only where its agent is chosen.
+    """
     for name, settings in configured.items():
         if name in PLUGINS["agents"]:
-            raise ConfigError(f"the agent {name!r} of the configuration has the name of one that comes with us; rename it")
+            raise ConfigError(f"the agent {name!r} of the configuration has the name of a built-in one; rename it")
         _configured_agents[name] = settings
-        make_agent(AgentRef(name=name))
+        if not settings.get("place"):
+            make_agent(AgentRef(name=name))
+
+
+def configured_agents() -> dict[str, Mapping[str, Any]]:
+    """The agents that models_config.yaml describes."""
+    return dict(_configured_agents)
 
 
 CALLED = "()"
@@ -470,23 +515,48 @@ def make_scorer(name: str) -> Scorer:
     found = _declared(plugin("scorers", family), Scorer)
     if not inspect.signature(found).parameters:
         raise UsageError(f"the scorer {family!r} takes nothing behind a colon ({name!r})")
-    return cast(Scorer, found(_code_file(name, option) if found.takes_code and option.endswith(".py") else option))
+    return cast(Scorer, found(_code_file("scorers", name, option) if found.takes_code and option.endswith(".py") else option))
 
 
-def _code_file(name: str, option: str) -> ModuleType:
-    """A file of functions that a scorer may call."""
+def _code_file(kind: str, name: str, option: str) -> ModuleType:
+    """A file of functions that a plugin may call."""
     with _working_folder_on_path():
-        return cast(ModuleType, _loaded("scorers", name, lambda: _file_module(Path(option).expanduser().resolve())))
+        return cast(ModuleType, _loaded(kind, name, lambda: _file_module(Path(option).expanduser().resolve())))
 
 
 def make_strategy(name: str, contestants: Sequence[str], planned: int) -> Strategy:
-    """A strategy ready to race: a registered one, or code by its place."""
-    family, _, option = name.partition(":")
+    """A strategy ready to race: a registered one, or code by its place; `50%` is short for `best:50%`."""
+    family, _, option = (f"best:{name}" if name.endswith("%") else name).partition(":")
+    if option and family in PLUGINS["strategies"]:
+        try:
+            return cast(Strategy, plugin("strategies", family)(contestants, planned, option))
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"--until {name}: {error}") from None
     if option and is_known("strategies", family):
         found = plugin("strategies", family)
         return cast(Strategy, _loaded("strategies", name, lambda: found(contestants, planned, option)))
     found = plugin("strategies", name)
     return cast(Strategy, _loaded("strategies", name, lambda: found(contestants, planned)))
+
+
+def export_with(name: str, folder: Path, path: Path) -> None:
+    """Have an exporter write a run into a file: a registered one, or code by its place."""
+    exporter = plugin("exporters", name)
+    if name in PLUGINS["exporters"]:
+        exporter(folder, path)
+        return
+    # Written beside, and moved into its place when it is whole: what was there stays until then.
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".export-") as place:
+        made = Path(place) / path.name
+        try:
+            exporter(folder, made)
+        except (BenchmarkError, OSError):
+            raise
+        except (Exception, SystemExit) as error:
+            raise UsageError(f"the exporter {name} raised {type(error).__name__}: {error}") from error
+        if not made.is_file():
+            raise UsageError(f"the exporter {name} wrote nothing to the file it was given")
+        made.replace(path)
 
 
 def load_dataset(name: str, source: Source | None = None) -> Dataset:
@@ -523,7 +593,7 @@ def _load_dataset(name: str, source: Source) -> Dataset:
     if name == IN_MEMORY:
         return _named_by_data(cast(Dataset, _in_memory().load_samples(Path(source.path))))
     if name.startswith("tasks:"):
-        return cast(Dataset, importlib.import_module("tiebreak.datasets.tasks").load(name))
+        return cast(Dataset, importlib.import_module("tiebreak.datasets.tasks").load(name, source))
     family, _, variant = name.partition(":")
     for registered, rest in ((name, ""), (family, variant)):
         if is_known("datasets", registered):
@@ -593,9 +663,29 @@ def audit_dataset(dataset: Dataset) -> Any:
     return importlib.import_module("tiebreak.datasets.audit").audit(dataset)
 
 
-def spelled_tasks(paths: Iterable[str]) -> str:
-    """The dataset name of some task files and folders."""
-    return cast(str, importlib.import_module("tiebreak.datasets.tasks").spelled(paths))
+def is_task_set(name: str) -> bool:
+    """Whether a name is that of a public set of coding tasks."""
+    return PLUGINS["datasets"].get(name, "").startswith(f"{_PROVEN_TASKS}:")
+
+
+def proven_tasks(name: str, source: Source, tell: Callable[[str, int, int], None]) -> Dataset:
+    """A public set of coding tasks, each tried here; `tell` hears of each trial."""
+    dataset = cast(Dataset, importlib.import_module(_PROVEN_TASKS).proven(name, source, tell))
+    _declared(type(dataset), Dataset)
+    return dataset
+
+
+def spelled_tasks(paths: Iterable[str], *, data: bool = False) -> str:
+    """The dataset name of some task files and folders, or of the one public set that is named."""
+    typed = [str(path) for path in paths]
+    sets = [name for name in typed if is_task_set(name) and (data or not Path(name).exists())]
+    if sets and len(typed) > 1:
+        raise UsageError(f"the set {sets[0]!r} is named alone: --task {sets[0]} --data FOLDER")
+    if sets:
+        return sets[0]
+    if data:
+        raise UsageError("--data is the copy of a public set: name one of them with --task, or give the folder to --task itself")
+    return cast(str, importlib.import_module("tiebreak.datasets.tasks").spelled(typed))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -625,7 +715,7 @@ class Catalog:
 
     def resolve(self, typed: str) -> ModelRef:
         """The model a typed name stands for: `name`, `provider/name`, either with `@key=value,…`."""
-        name, at, variant = typed.partition("@")
+        name, at, variant = _split_settings(typed)
         ref = self._resolve(name.strip())
         settings = parse_settings(variant, typed) if at else {}
         return replace(ref, label=typed, family=name.strip(), variant=settings, settings={**ref.settings, **settings})
@@ -725,7 +815,9 @@ def _compatible_ref(name: str) -> ModelRef:
 
 
 def check_key(model: ModelRef) -> None:
-    """Raise when the model's provider needs a key and none is set. Nothing is sent."""
+    """Raise when the model's provider needs a key, or something else, and it is not set. Nothing is sent."""
+    if told := provider_class(model.provider).lacking(model.base_url):
+        raise MissingKey(told)
     if model.key_variable and not os.environ.get(model.key_variable):
         known = provider_class(model.provider).key_variables or (model.key_variable,)
         variables = " or ".join(known if model.key_variable in known else (model.key_variable,))
@@ -759,6 +851,13 @@ def check_value(label: str, name: str, value: Any) -> None:
     wrong = wrong or (name in _WHOLE and not (number and isinstance(value, int) and value >= _WHOLE[name]))
     if wrong:
         raise ModelError(f"{label}: {name}={value!r} is not a value it can have")
+
+
+def _split_settings(typed: str) -> tuple[str, str, str]:
+    """A name, @, and the settings behind it; a date behind @ is part of the name, as Vertex AI has them."""
+    found = _TYPED.fullmatch(typed)
+    assert found is not None, "everything matches"
+    return found[1], found[2], found[3]
 
 
 def parse_settings(text: str, typed: str) -> dict[str, Any]:

@@ -70,6 +70,7 @@ class RunFile(Record, frozen=True, kw_only=True):
     max_total_tokens: _Count | None = None
     max_time: _Seconds | None = None
     stream: bool = False
+    batch: bool = False
 
     def flags(self, folder: Path) -> dict[str, Any]:
         """What it says in the words of the command line; paths are meant from the file's own folder."""
@@ -100,7 +101,7 @@ _SAME = (
     *("shots", "likelihood", "limit", "repeats", "seed", "choose_on", "until"),
     *("temperature", "max_tokens", "reasoning_effort", "follow_ups", "max_model_calls", "task_timeout", "ask_permissions"),
     *("max_workers", "max_connections", "rpm", "tpm"),
-    *("timeout", "request_timeout", "max_cost", "max_total_tokens", "max_time", "stream"),
+    *("timeout", "request_timeout", "max_cost", "max_total_tokens", "max_time", "stream", "batch"),
 )
 """Keys that are flags of the same name."""
 
@@ -179,8 +180,10 @@ def _protocol_data(protocol: Protocol) -> dict[str, Any]:
         "seed": protocol.seed or None,
         "choose_on": protocol.choose_on,
         "until": protocol.until,
-        "task_timeout": None if rules.timeout_s == usual.timeout_s else rules.timeout_s,
-        "max_model_calls": None if rules.max_model_calls == usual.max_model_calls else rules.max_model_calls,
+        "task_timeout": rules.timeout_s if rules.timeout_asked or rules.timeout_s != usual.timeout_s else None,
+        "max_model_calls": (
+            rules.max_model_calls if rules.calls_asked or rules.max_model_calls != usual.max_model_calls else None
+        ),
         "follow_ups": None if rules.follow_ups == usual.follow_ups else rules.follow_ups,
         "ask_permissions": rules.ask_permissions,
     }
@@ -210,6 +213,7 @@ def _pace_data(pace: Pace) -> dict[str, Any]:
         "max_total_tokens": "max_total_tokens",
         "max_time": "max_time_s",
         "stream": "stream",
+        "batch": "batch",
     }
     usual = Pace()
     return {key: getattr(pace, name) for key, name in names.items() if getattr(pace, name) != getattr(usual, name)}

@@ -6,7 +6,7 @@ import pytest
 from support.specs import trial_of
 
 from tiebreak.cli.progress import Counts, Plain
-from tiebreak.core.events import ContestantStarted, TrialFinished
+from tiebreak.core.events import ContestantStarted, NodeChanged, NodeState, TrialFinished
 from tiebreak.core.message import Usage, user
 from tiebreak.core.model import ModelRef
 from tiebreak.core.sample import Sample
@@ -57,3 +57,14 @@ def test_plain_lines_say_what_it_will_cost(cost, said):
         now[0] += 2.0
         view.watch(finished(cost))
     assert lines[-1].endswith(said)
+
+
+def test_nodes_of_a_cluster_are_counted_and_named(counts):
+    said = []
+    plain = Plain(said.append)
+    for state, message, ready in ((NodeState.READY, "2 CPUs", 3), (NodeState.LOST, "nothing was heard from it for 15 s", 2)):
+        event = NodeChanged(node="10.0.0.7", state=state, message=message, ready=ready)
+        plain.watch(event)
+        counts.watch(event)
+    assert said == ["  node 10.0.0.7: 2 CPUs", "  node 10.0.0.7: lost: nothing was heard from it for 15 s"]
+    assert counts.sentence(counts.clock()).endswith("on 2 nodes")

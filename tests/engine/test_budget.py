@@ -28,6 +28,10 @@ def asking(letters, **settings):
     return Request(model="m", messages=(user("x" * letters),), settings=settings)
 
 
+async def reserve(purse, request):
+    return await purse.reserve(characters(request), request.settings, quiet)
+
+
 def quiet(*_):
     """Hears nothing."""
 
@@ -82,7 +86,7 @@ async def test_no_interleaving_passes_the_cap(seed):
         purse = Purse(budget=budget, model=LIMITED)
         try:
             for _ in range(20):
-                reserved = await purse.reserve(asking(chance.randint(0, 3000)), quiet)
+                reserved = await reserve(purse, asking(chance.randint(0, 3000)))
                 check()
                 for _ in range(chance.randint(0, 3)):
                     await asyncio.sleep(0)
@@ -147,8 +151,8 @@ async def test_a_stop_ends_the_waiting():
 async def test_a_request_is_reserved_by_its_own_limit():
     """An agent may ask for more than the model's usual answer."""
     purse = Purse(budget=budget_of(tokens=50_000), model=PRICED)
-    assert (await purse.reserve(asking(300), quiet)).tokens == 150 + 4096
-    assert (await purse.reserve(asking(300, max_tokens=32_000), quiet)).tokens == 150 + 32_000
+    assert (await reserve(purse, asking(300))).tokens == 150 + 4096
+    assert (await reserve(purse, asking(300, max_tokens=32_000))).tokens == 150 + 32_000
 
 
 async def test_the_cap_is_passed_by_one_request_at_most_where_nobody_limited_answers():
@@ -159,7 +163,7 @@ async def test_the_cap_is_passed_by_one_request_at_most_where_nobody_limited_ans
     async def caller():
         nonlocal most_at_once, asked
         while True:
-            reserved = await purse.reserve(asking(300), quiet)
+            reserved = await reserve(purse, asking(300))
             most_at_once, asked = max(most_at_once, budget.in_flight), asked + 1
             await asyncio.sleep(0)
             purse.settle(reserved, Usage(input_tokens=100, output_tokens=5_000))
@@ -174,4 +178,4 @@ async def test_the_cap_is_passed_by_one_request_at_most_where_nobody_limited_ans
 async def test_a_limit_of_the_users_keeps_the_cap_exactly():
     purse = Purse(budget=budget_of(usd=0.01), model=replace(PRICED, settings={"max_tokens": 4096}))
     with pytest.raises(ContestantOver, match="--max-tokens limits what an answer may cost"):
-        await purse.reserve(asking(300), quiet)
+        await reserve(purse, asking(300))

@@ -6,6 +6,7 @@ asked. The model's name picks what it does, and what follows a dot keeps runs ap
     fix        reads the file, edits it, says that it is done
     shell      the same by the shell alone
     noop       says that it is done, and does nothing
+    served     calls the tool `stock_level` of a server, then says that it is done
     ask        asks in words;  ask-tool  asks by the agent's own asking tool, where there is one
     loop       reads the file for ever
     nousage    as fix, and says nothing of tokens
@@ -74,6 +75,7 @@ class AgentModel:
     new: str = "the"
     root: str = ""
     """The folder of the file as the agent's tools want it; empty: relative to where they work."""
+    host: str = "127.0.0.1"
     slow_s: float = 1.0
     pause_s: float = 0.0
     """Before each streamed piece but the first."""
@@ -103,7 +105,7 @@ class AgentModel:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def environment(self) -> dict[str, str]:
         """Variables that send every provider here."""
@@ -147,7 +149,7 @@ class AgentModel:
         app.router.add_get("/api/tags", self._tags)
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, self.host, 0)
         await site.start()
         self.port = runner.addresses[0][1]
         self._ready.set()
@@ -246,6 +248,9 @@ class AgentModel:
         tools = {tool.name: tool.parameters for tool in asked.request.tools}
         if not tools or manner in ("noop", "ask"):
             return None
+        if manner == "served":
+            offered = next((name for name in tools if name.endswith("stock_level")), "")
+            return (offered, {"item": "nails"}) if offered and not asked.results else None
         reads, edits, shell, asks = (_first(tools, names) for names in (READ, EDIT, SHELL, ASK))
         if manner == "ask-tool":
             return (asks, self._filled(tools[asks], "")) if asks and not asked.results else None
@@ -267,8 +272,8 @@ class AgentModel:
         """Arguments by the names of the properties, so that one script fits every agent's tools."""
         known = {
             **dict.fromkeys(("filepath", "path", "absolutepath", "file"), f"{self.root}/{self.file}".lstrip("/")),
-            **dict.fromkeys(("oldstring", "oldstr", "old"), self.old),
-            **dict.fromkeys(("newstring", "newstr", "new"), self.new),
+            **dict.fromkeys(("oldstring", "oldstr", "oldtext", "old"), self.old),
+            **dict.fromkeys(("newstring", "newstr", "newtext", "new"), self.new),
             **dict.fromkeys(("command", "cmd", "script"), command),
             "input": self.patch,
             "question": "Which spelling do you want?",

@@ -20,7 +20,7 @@ from support.command import read_csv, run, start
 from support.server import Asked, FakeServer
 
 QUESTIONS, TASKS = 60, 3
-TIMES = ("model_s", "first_token_s", "queue_s", "retry_s", "in_flight", "finished_at")
+TIMES = ("model_s", "first_token_s", "first_answer_s", "queue_s", "retry_s", "in_flight", "finished_at")
 LATENCY_S, LATENCY_OF_CHAINS_S = 0.05, 0.3
 _NAMED = re.compile(r"\[(\w+)\]")
 _TASK = """# Write it

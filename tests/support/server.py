@@ -65,6 +65,7 @@ class FakeServer:
         *,
         latency_s: float = 0.0,
         answer_tokens: int = 3,
+        host: str = "127.0.0.1",
         slots: int = 1000,
         fault: Callable[[Asked, int], Fault | None] = lambda asked, number: None,
         preflight_fault: Callable[[Asked], Fault | None] = lambda asked: None,
@@ -73,6 +74,7 @@ class FakeServer:
         self.answer = answer
         self.latency_s = latency_s
         self.answer_tokens = answer_tokens
+        self.host = host
         self._slots = asyncio.Semaphore(slots)
         self.fault = fault
         self.ollama_models = ollama_models
@@ -96,7 +98,7 @@ class FakeServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def environment(self) -> dict[str, str]:
         """Variables that send every provider here."""
@@ -117,6 +119,17 @@ class FakeServer:
 
     async def _main(self) -> None:
         self._done = asyncio.Event()
+        runner = web.AppRunner(self.application(), access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
+        await runner.setup()
+        site = web.TCPSite(runner, self.host, 0)
+        await site.start()
+        self.port = runner.addresses[0][1]
+        self._ready.set()
+        await self._done.wait()
+        await runner.cleanup()
+
+    def application(self) -> web.Application:
+        """Every address it answers at."""
         app = web.Application(client_max_size=1 << 28)
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_post("/v1/responses", self._responses)
@@ -124,14 +137,7 @@ class FakeServer:
         app.router.add_post("/v1beta/models/{call}", self._gemini)
         app.router.add_post("/api/chat", self._ollama)
         app.router.add_get("/api/tags", self._tags)
-        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.port = runner.addresses[0][1]
-        self._ready.set()
-        await self._done.wait()
-        await runner.cleanup()
+        return app
 
     async def _answered(self, asked: Asked, reply: Callable[[Any], dict[str, Any]]) -> web.Response:
         if asked.prompt == PREFLIGHT_PROMPT:

@@ -16,19 +16,8 @@ from tiebreak.report.judging import CORRECTED_HEADINGS, JUDGE_HEADINGS, Judging,
 from tiebreak.report.preferences import preference_tables
 from tiebreak.report.samples import SampleAnswer
 from tiebreak.report.summary import ContestantSummary, Summary
-from tiebreak.report.table import (
-    by_scorer,
-    cells,
-    contestant_notes,
-    cost,
-    duration,
-    factor_rows,
-    headings,
-    noun,
-    score,
-    short_name,
-)
-from tiebreak.report.verdict import verdict
+from tiebreak.report.table import by_scorer, cells, contestant_notes, cost, factor_rows, headings, noun, score, short_name
+from tiebreak.report.verdict import duration, verdict
 from tiebreak.report.work_words import HEADINGS as WORK_HEADINGS
 from tiebreak.report.work_words import MEDALS, podium, standing, work_cells, work_sentences
 
@@ -298,12 +287,18 @@ def _facts(model: ContestantSummary, dataset: str) -> list[tuple[str, str]]:
         facts.append(("Not asked", f"{model.not_asked} ({model.message or model.state})"))
     facts += [
         # An imported run has taken no time of ours.
-        *([("Time", f"{duration(model.seconds)}, {model.per_second:.1f} samples/s")] if model.seconds else []),
+        *([("Time", _time(model))] if model.seconds else []),
         *_speed(model),
         ("Tokens", f"{model.input_tokens:,} in, {model.output_tokens:,} out"),
         ("Cost", cost(model)),
     ]
     return facts
+
+
+def _time(model: ContestantSummary) -> str:
+    """How long it took; where no answer was timed, as in batches, that says nothing about speed."""
+    took = duration(model.seconds)
+    return f"{took}, {model.per_second:.1f} samples/s" if model.latency is not None else took
 
 
 def _speed(model: ContestantSummary) -> list[tuple[str, str]]:
@@ -317,6 +312,8 @@ def _speed(model: ContestantSummary) -> list[tuple[str, str]]:
         words += f"; {found.alone_p50_s:.2f} s one at a time"
     if found.first_token_p50_s is not None:
         words += f"; first token {found.first_token_p50_s:.2f} s"
+    if found.first_answer_p50_s is not None and found.first_answer_p50_s != found.first_token_p50_s:
+        words += f", {found.first_answer_p50_s:.2f} s to the first word of the answer"
     if found.tokens_per_s is not None:
         words += f"; {found.tokens_per_s:.0f} tokens/s"
     return [("Answers in", words)]

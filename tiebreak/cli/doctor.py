@@ -23,7 +23,16 @@ from tiebreak.core import embedded
 from tiebreak.core.contestant import AgentRef
 from tiebreak.core.errors import BenchmarkError
 from tiebreak.core.extras import installing
-from tiebreak.registry import PLUGINS, added_names, broken_plugins, loadable, make_agent, provider_class, refused_plugins
+from tiebreak.registry import (
+    PLUGINS,
+    added_names,
+    broken_plugins,
+    loadable,
+    make_agent,
+    provider_class,
+    refused_plugins,
+    singular,
+)
 from tiebreak.store.folder import check_writable
 
 _NEEDED = ("click", "httptools", "msgspec", "PyYAML", "rich")
@@ -130,7 +139,7 @@ def _servers() -> Iterator[Finding]:
 def _plugins() -> Iterator[Finding]:
     """Plugins of other packages: what they add, and which cannot be used."""
     broken = broken_plugins()
-    added = [f"{kind[:-1]} {name}" for kind in PLUGINS for name in added_names(kind) if (kind, name) not in broken]
+    added = [f"{singular(kind)} {name}" for kind in PLUGINS for name in added_names(kind) if (kind, name) not in broken]
     if added:
         yield Finding("✓", f"plugins: {', '.join(added)}")
     for problem in (*broken.values(), *refused_plugins()):

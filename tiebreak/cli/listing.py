@@ -20,6 +20,8 @@ from tiebreak.registry import (
     Catalog,
     added_names,
     broken_plugins,
+    configured_agents,
+    is_task_set,
     load_dataset,
     loadable,
     make_agent,
@@ -36,13 +38,14 @@ _Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 def show_list(what: str, config: Path | None) -> int:
-    """List what can be named: models, datasets, scorers, providers, agents or runs."""
+    """List what can be named: models, datasets, scorers, providers, agents, exporters or runs."""
     listed: dict[str, Callable[[], _Rows]] = {
         "models": lambda: _models(load_config(config)),
         "datasets": _datasets,
         "scorers": _scorers,
         "providers": _providers,
         "agents": lambda: _agents(load_config(config)),
+        "exporters": _exporters,
         "runs": _runs,
     }
     headings, rows = listed[what]()
@@ -114,7 +117,8 @@ def _datasets() -> _Rows:
     for name in loadable("datasets"):
         factory = plugin("datasets", name)
         if "source" in inspect.signature(factory).parameters:
-            rows.append((name, "", "", f"{_first_line(factory)} From --data PATH or the hub."))
+            source = "From --data PATH." if is_task_set(name) else "From --data PATH or the hub."
+            rows.append((name, "", "", f"{_first_line(factory)} {source}"))
             continue
         try:
             dataset = load_dataset(name)
@@ -129,6 +133,10 @@ def _datasets() -> _Rows:
 
 def _scorers() -> _Rows:
     return ("Scorer", "What it does"), [(name, _first_line(plugin("scorers", name))) for name in loadable("scorers")]
+
+
+def _exporters() -> _Rows:
+    return ("Exporter", "What it writes"), [(name, _first_line(plugin("exporters", name))) for name in loadable("exporters")]
 
 
 def _providers() -> _Rows:
@@ -146,6 +154,9 @@ def _agents(config: Config) -> _Rows:
     use_agents(config.agents)
     rows: list[tuple[str, ...]] = []
     for name in loadable("agents"):
+        if place := configured_agents().get(name, {}).get("place"):
+            rows.append((name, "", "", "", f"the class {place}; loaded when it is chosen"))
+            continue
         agent = make_agent(AgentRef(name=name))
         works_on = " and ".join(f"{kind}s" for kind in sorted(agent.works_on))
         rows.append((name, works_on, installed(agent), agent.permissions, _first_line(type(agent))))

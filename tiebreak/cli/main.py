@@ -20,6 +20,7 @@ from tiebreak.cli import exits
 from tiebreak.cli.invocation import invoked_as, name_in_help, with_help
 from tiebreak.cli.options import (
     changed_option,
+    cluster_options,
     contestant_options,
     list_models_option,
     model_options,
@@ -86,6 +87,7 @@ def tiebreak() -> None:
 @setting_options
 @pace_options("Most seconds per model.")
 @task_options
+@cluster_options
 @result_options
 def run(**flags: Any) -> int:
     """Ask a dataset's questions of one or many models and compare them.
@@ -120,6 +122,7 @@ def run(**flags: Any) -> int:
 @setting_options
 @pace_options("Most seconds per task (1800).")
 @task_options
+@cluster_options
 @result_options
 def batch(**flags: Any) -> int:
     """Have one or many models do the same coding tasks, each in a sandboxed workspace of its own, and compare them.
@@ -145,15 +148,55 @@ def batch(**flags: Any) -> int:
 
 @tiebreak.command("check-tasks", short_help="Prove tasks: doing nothing and cheating fail, the solution passes.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="The copy of a public set named as PATH.")
+@click.option("--max-workers", type=click.IntRange(min=1), metavar="N", help="So many attempts at once (one per processor).")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--allow-unsandboxed", is_flag=True, help="Run coding tasks even where there is no sandbox.")
-def check_tasks(paths: tuple[str, ...], allow_unsandboxed: bool) -> int:
+def check_tasks(paths: tuple[str, ...], **flags: Any) -> int:
     """Prove coding tasks: doing nothing must fail, the solution must pass, and no cheat may.
 
     Without PATH, all tasks that come with the tool are proven.
     """
-    from tiebreak.cli.check_tasks import prove
+    from tiebreak.cli.check_tasks import How, prove
 
-    return prove(paths, allow_unsandboxed=allow_unsandboxed)
+    return prove(paths, How(**flags))
+
+
+@tiebreak.command("new-task", short_help="Make coding tasks from commits of your repository, and prove them.")
+@click.option("--from-commit", multiple=True, metavar="SHA", help="Make a task of this commit; may be given several times.")
+@click.option("--from-pr", multiple=True, metavar="BASE..HEAD", help="Make one task of all that a range of commits changed.")
+@click.option(
+    "--from-history",
+    is_flag=False,
+    flag_value="HEAD",
+    default="",
+    metavar="[REVISIONS]",
+    help="Try commits from the newest on, until there are --limit tasks.",
+)
+@click.option("--repo", type=click.Path(path_type=Path, exists=True), default=".", metavar="DIR", help="The repository (.).")
+@click.option("--output", type=click.Path(path_type=Path), default="tasks", metavar="DIR", help="Where tasks go (tasks).")
+@click.option("--limit", type=click.IntRange(min=1), default=20, metavar="N", help="Most tasks of a history (20).")
+@click.option("--python", default="", metavar="PATH", help="The interpreter of the environment that the tests need.")
+@click.option("--pip", multiple=True, metavar="FILE|NAME==VERSION", help="Lock files or packages to be installed instead.")
+@click.option("--timeout", type=click.FloatRange(min=1), default=120.0, metavar="S", help="Most seconds for the tests (120).")
+@click.option("--memory", type=click.IntRange(min=64), default=2048, metavar="MB", help="Most memory of an attempt (2048).")
+@click.option("--no-cheats", is_flag=True, help="Leave out the attacks on each task's check.")
+def new_task(**flags: Any) -> int:
+    """Make coding tasks from commits: the tests of a commit are the hidden check, its code is the solution.
+
+    Each is proven: the tests fail before the commit, pass three times after it, and no cheat passes.
+
+    \b
+    Examples:
+      tiebreak new-task --from-commit HEAD
+      tiebreak new-task --from-pr main..feature --python .venv/bin/python
+      tiebreak new-task --from-history --limit 20 --output mytasks
+
+    Exit codes: 0 every task is proven, 1 no task was made, 2 a task was made that a cheat passes.
+    """  # noqa: D301 -- click needs the character, not the two letters
+    from tiebreak.cli.new_task import make
+
+    return make(**flags)
 
 
 @tiebreak.command("check-plugin", short_help="Prove a provider, scorer, dataset or agent of your own.")
@@ -196,10 +239,10 @@ def ask(prompt: str, timeout: float, **flags: Any) -> int:
 
 
 @tiebreak.command("list", short_help="List models, datasets, scorers, providers, agents or runs.")
-@click.argument("what", type=click.Choice(["models", "datasets", "scorers", "providers", "agents", "runs"]))
+@click.argument("what", type=click.Choice(["models", "datasets", "scorers", "providers", "agents", "exporters", "runs"]))
 @click.option("--config", type=click.Path(path_type=Path), help="Another models_config.yaml.")
 def listing(what: str, config: Path | None) -> int:
-    """List what can be named: models, datasets, scorers, providers, agents or runs."""
+    """List what can be named: models, datasets, scorers, providers, agents, exporters or runs."""
     from tiebreak.cli.listing import show_list
 
     return show_list(what, config)
@@ -266,15 +309,37 @@ def report(runs: tuple[str, ...], no_csv: bool, markdown: bool, as_json: bool) -
 @click.argument("after")
 @changed_option
 @click.option("--force", is_flag=True, help="Also when they were not made alike; the result is marked.")
+@click.option("--as-one", is_flag=True, help="Both runs as one comparison of everyone they asked, by the same protocol.")
 @click.option("--json", "as_json", is_flag=True, help="The changes as JSON on standard output.")
-def compare(before: str, after: str, changed: tuple[str, ...], force: bool, as_json: bool) -> int:
+def compare(before: str, after: str, *, changed: tuple[str, ...], force: bool, as_one: bool, as_json: bool) -> int:
     """Say what was fixed and what was broken between BEFORE and AFTER, and whether that is more than luck.
 
-    Each is a run, by id or path, or a baseline file.
+    Each is a run, by id or path, or a baseline file. --as-one compares the contestants of both with each other instead.
     """
+    if as_one:
+        if changed or force:
+            raise click.UsageError("--as-one compares what was asked alike: leave out --changed and --force")
+        from tiebreak.cli.merge import compare_as_one
+
+        return compare_as_one((before, after), as_json=as_json)
     from tiebreak.cli.compare import compare_runs
 
     return compare_runs(before, after, changed=changed, force=force, as_json=as_json)
+
+
+@tiebreak.command(short_help="Show a contestant's scores over its runs, and whether it has changed.")
+@click.argument("name", metavar="MODEL|CONTESTANT")
+@click.option("--results", type=click.Path(path_type=Path, exists=True, file_okay=False), help="The folder that holds the runs.")
+@click.option("--json", "as_json", is_flag=True, help="The history as JSON on standard output.")
+def history(name: str, results: Path | None, as_json: bool) -> int:
+    """Show how MODEL or CONTESTANT scored in every run of the same questions, and from which run on it answers differently.
+
+    The test may be repeated after every run: the chance that a history ever gives a first false alarm is at most 5 %.
+    Exit codes: 0 no change is shown by the last run, 1 there is no such run, 3 the last run shows a change.
+    """
+    from tiebreak.cli.history import show_history
+
+    return show_history(name, results, as_json=as_json)
 
 
 @tiebreak.command(short_help="Score a run's answers again; contestants are asked nothing.")
@@ -308,7 +373,7 @@ def score(run: str, scorer: str | None, **wanted: Any) -> int:
 
 @tiebreak.command(short_help="Write a run as JUnit XML, Markdown, Parquet or a baseline.")
 @click.argument("run")
-@click.option("--to", "form", type=click.Choice(["junit", "markdown", "parquet", "baseline"]), required=True, help="Which form.")
+@click.option("--to", "form", metavar="FORM", required=True, help="junit, markdown, parquet, baseline, or your own exporter.")
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, - for standard output; else in the run's folder."
 )
@@ -317,6 +382,7 @@ def export(run: str, form: str, output: Path | None) -> int:
 
     junit: a test case per trial, for CI. markdown: for a pull request or GITHUB_STEP_SUMMARY.
     parquet: every trial, for data frames. baseline: a small file to commit, for --baseline.
+    ./file.py:name: your own function of the run's folder and the file to write.
     """
     from tiebreak.cli.report import export_run
 
@@ -331,6 +397,37 @@ def label(run: str, text: str) -> int:
     from tiebreak.cli.listing import label_run
 
     return label_run(run, text)
+
+
+_RESULTS = click.option(
+    "--results", type=click.Path(path_type=Path, exists=True, file_okay=False), help="The folder that holds the runs."
+)
+
+
+@tiebreak.command(short_help="Show what all runs together cost, by month and model.")
+@_RESULTS
+@click.option("--json", "as_json", is_flag=True, help="The ledger as JSON on standard output.")
+def spent(results: Path | None, as_json: bool) -> int:
+    """Show what the runs spent, by month and model, judges included. An answer that is in several runs counts once."""
+    from tiebreak.cli.spent import show_spending
+
+    return show_spending(results, as_json=as_json)
+
+
+@tiebreak.command(short_help="Remove old runs, after a look at the list.")
+@_RESULTS
+@click.option("--keep", type=click.IntRange(0), metavar="N", help="The last N runs stay.")
+@click.option("--older-than", metavar="AGE", help="Only what is older: 12h, 30d, 8w.")
+@click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
+@click.option("--yes", is_flag=True, help="Remove without asking.")
+def prune(results: Path | None, keep: int | None, older_than: str | None, dry_run: bool, yes: bool) -> int:
+    """Remove old runs. What is running, has a label, waits for batches or shares its folder with other files stays.
+
+    Exit codes: 0 all of them are removed or there are none, 1 nothing was removed, 2 some could not be.
+    """
+    from tiebreak.cli.prune import prune_runs
+
+    return prune_runs(results, keep=keep, older_than=older_than, dry_run=dry_run, agreed=yes)
 
 
 @tiebreak.command("open", short_help="Open the last report in a browser.")
@@ -372,8 +469,13 @@ def vote(run: str, person: str | None, port: int, no_browser: bool) -> int:
 
 
 @tiebreak.command(short_help="Say what is installed, what is missing and how to fix it.")
-def doctor() -> int:
+@click.option("--on", type=click.Choice(["ray"]), help="Of every node of the Ray cluster instead of this machine.")
+def doctor(on: str | None) -> int:
     """Say what is installed, which keys are set, whether Ollama is up, what is missing and how to fix it."""
+    if on:
+        from tiebreak.cli.cluster import show_machines
+
+        return show_machines()
     from tiebreak.cli.doctor import show_findings
 
     return show_findings()

@@ -70,10 +70,14 @@ def sample_options(command: Command) -> Command:
     """What is asked, and how it is read."""
     options = (
         click.option("--dataset", metavar="NAME", help="A registered dataset, your own file or folder, or hf:owner/name."),
-        click.option("--task", multiple=True, metavar="PATH", help="A task file, a folder of tasks, or a pattern."),
+        click.option("--task", multiple=True, metavar="PATH", help="A task file, a folder, a pattern, or polyglot or quixbugs."),
+        click.option("--workspace", type=_PATH, metavar="DIR", help="Have tasks without files done on a copy of DIR."),
+        click.option("--sandbox", type=click.Choice(["podman", "docker"]), help="Make the images of tasks by this engine."),
         click.option("--limit", type=_COUNT, metavar="N", help="Only N samples, spread over categories."),
         click.option("--repeats", type=_COUNT, default=None, metavar="K", help="Ask every sample K times."),
-        click.option("--until", metavar="WHAT", help="Stop asking whoever is decided: leader, tiers, cheapest, ./file.py:Name."),
+        click.option(
+            "--until", metavar="WHAT", help="Stop asking whoever is decided: leader, tiers, 50%, cheapest, ./file.py:Name."
+        ),
         click.option("--margin", type=_POINTS, metavar="POINTS", help="With --until cheapest: so much worse is good enough (2)."),
         click.option("--shard", metavar="I/N", help="Only the I-th of N parts, to be merged later; auto/N asks the scheduler."),
         click.option("--data", type=_PATH, metavar="PATH", help="A local copy of a registered dataset: its file or folder."),
@@ -141,6 +145,9 @@ def pace_options(timeout: str) -> Callable[[Command], Command]:
         click.option("--max-total-tokens", type=_COUNT, metavar="N", help="Most tokens of the whole run."),
         click.option("--max-time", type=_SECONDS, metavar="S", help="Most seconds, for all models together."),
         click.option("--stream", is_flag=True, help="Have answers streamed, to know the time to the first token."),
+        click.option("--batch", is_flag=True, help="Ask in batches where providers have them: half the price, within a day."),
+        click.option("--detach", is_flag=True, help="With --batch: end once all is sent; --resume collects the answers."),
+        click.option("--poll", type=_SECONDS, metavar="S", help="With --batch: look for answers every S seconds (30)."),
         click.option("--timing", type=_COUNT, metavar="N", help="Ask N samples again, one at a time, to compare speeds."),
         click.option("--record", type=_PATH, metavar="DIR", help="Write every exchange down."),
         click.option("--replay", type=_PATH, metavar="DIR", help="Answer from a recording; send nothing."),
@@ -148,6 +155,22 @@ def pace_options(timeout: str) -> Callable[[Command], Command]:
         click.option("--use-engine", is_flag=True, help="Accepted: there is one engine and it is always used."),
     )
     return lambda command: _apply(command, options)
+
+
+def cluster_options(command: Command) -> Command:
+    """On which machines."""
+    options = (
+        click.option("--on", type=click.Choice(["ray"]), help="Run on a Ray cluster: RAY_ADDRESS, or else this machine's."),
+        click.option(
+            "--nodes-need",
+            multiple=True,
+            metavar="[WHO=]RES:N",
+            help="Only on nodes with so much free, as in GPU:1, ollama/llama3=GPU:1 or tasks=CPU:2.",
+        ),
+        click.option("--per-node", type=_COUNT, metavar="N", help="Trials at once on each node of the cluster."),
+        click.option("--send-keys", is_flag=True, help="Hand the keys to nodes that have none, in memory."),
+    )
+    return _apply(command, options)
 
 
 changed_option = click.option(

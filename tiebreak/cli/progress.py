@@ -17,6 +17,8 @@ from tiebreak.core.events import (
     ContestantStarted,
     ContestantWaiting,
     Event,
+    NodeChanged,
+    NodeState,
     TrialFinished,
     TrialStep,
 )
@@ -44,6 +46,7 @@ _PHASES = {
     "edit": "edited",
     "error": "stuck",
 }
+_NODE_WORDS = {NodeState.READY: "", NodeState.LEFT_OUT: "left out: ", NodeState.LOST: "lost: "}
 _MARKS = {WorkOutcome.PASSED: "✓", WorkOutcome.UNCHECKED: "?"}
 
 
@@ -139,6 +142,8 @@ class Counts:
     by_label: dict[str, Count] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
     has_tasks: bool = False
+    nodes: int | None = None
+    """Machines of a cluster at work; None where the run is on this one alone."""
 
     def watch(self, event: Event) -> None:
         """Take note of an event."""
@@ -153,6 +158,8 @@ class Counts:
             # The judge waits too, and has no progress of its own.
             if (count := self.by_label.get(event.contestant)) is not None:
                 count.waiting, count.waiting_until = event.reason, self.clock() + event.seconds
+        elif isinstance(event, NodeChanged):
+            self.nodes = event.ready
         elif isinstance(event, ContestantFinished):
             count = self.by_label.setdefault(event.contestant, Count(0, 0, 0, self.clock()))
             count.ended, count.seconds = event.state, event.seconds
@@ -172,6 +179,7 @@ class Counts:
         parts += [f"{failed:,} failed"] if failed else []
         parts += [f"{_dollars(spent)} so far"] if spent else []
         parts += [f"about {_minutes(left)} left"] if left else []
+        parts += [] if self.nodes is None else [f"on {self.nodes:,} node{'' if self.nodes == 1 else 's'}"]
         return "In all: " + ", ".join(parts)
 
     def _planned(self, counts: Sequence[Count]) -> int:
@@ -227,7 +235,7 @@ class Live(View):
     def _in_all(self, now: float) -> list[Text]:
         from rich.text import Text
 
-        several = len(self._counts.by_label) > 1
+        several = len(self._counts.by_label) > 1 or self._counts.nodes is not None
         return [Text(), *wrapped(Text(self._counts.sentence(now)), self._console.width)] if several else []
 
 
@@ -371,6 +379,8 @@ class Plain(View):
         elif isinstance(event, TrialFinished) and event.result.work is not None:
             count = self._counts.by_label[event.result.trial.contestant.label]
             self._say(f"  [{count.done}/{count.total}] {attempt_line(event.result)}")
+        elif isinstance(event, NodeChanged):
+            self._say(f"  node {event.node}: {_NODE_WORDS[event.state]}{event.message}")
         elif isinstance(event, TrialStep) and self._verbose and event.text:
             self._say(f"    {event.phase}: {event.text[:160]}")
         elif isinstance(event, ContestantWaiting) and self._counts.has_tasks:
@@ -433,6 +443,7 @@ _EVENTS: dict[type[Event], str] = {
     ContestantWaiting: "waiting",
     TrialStep: "trial_step",
     ContestantFinished: "contestant_finished",
+    NodeChanged: "node_changed",
 }
 
 

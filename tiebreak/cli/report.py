@@ -20,17 +20,14 @@ from tiebreak.cli.run import show
 from tiebreak.cli.terminal import echo, harmless_json
 from tiebreak.config import results_root
 from tiebreak.core.errors import StoreError, UsageError
-from tiebreak.core.files import atomic_writer
 from tiebreak.pipeline import REPORT_JSON, read_summary, rebuild
-from tiebreak.report.summary import summarise
+from tiebreak.registry import export_with, plugin
+from tiebreak.report.exports import FILES
 from tiebreak.report.tabular import summary_data
-from tiebreak.store.folder import find_run, last_run
-from tiebreak.store.looks import look_into
-from tiebreak.store.reader import StoreReader
+from tiebreak.store.folder import find_run, is_of_run, last_run
 from tiebreak.store.store import bring_in_votes
 
 _SHOWN_FIRST = ("comparison_report.html", REPORT_JSON)
-_EXPORTS = {"junit": "junit.xml", "markdown": "summary.md", "parquet": "trials.parquet", "baseline": "baseline.json"}
 
 
 def report_runs(runs: Sequence[str], *, csv: bool, markdown: bool, as_json: bool) -> int:
@@ -50,10 +47,15 @@ def report_runs(runs: Sequence[str], *, csv: bool, markdown: bool, as_json: bool
 def export_run(run: str, form: str, output: Path | None) -> int:
     """Write the run in one form that other programs read, and say where; - is standard output."""
     folder = find_run(run, results_root())
+    plugin("exporters", form)
     if output == Path("-"):
         return _to_standard_output(folder, form)
-    path = output or folder / _EXPORTS[form]
-    suffix = Path(_EXPORTS[form]).suffix
+    if output is None and form not in FILES:
+        raise UsageError(f"name the file that {form} is to write, with --output")
+    path = output or folder / FILES[form]
+    suffix = Path(FILES.get(form, path)).suffix
+    if form not in FILES and is_of_run(path):
+        raise UsageError(f"{path} is a file of the run itself, and is not written over; name another")
     if path.exists() and path.suffix != suffix:
         raise UsageError(f"{path} is there already, and is no {suffix} file: it is not written over; name another")
     _export(folder, form, path)
@@ -66,7 +68,7 @@ def _to_standard_output(folder: Path, form: str) -> int:
     if form == "parquet" and sys.stdout.isatty():
         raise UsageError("Parquet is not text: send it to a program or a file, or name one with --output")
     with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / _EXPORTS[form]
+        path = Path(place) / FILES.get(form, "export")
         _export(folder, form, path)
         data = path.read_bytes()
     if sys.stdout.isatty():
@@ -78,28 +80,9 @@ def _to_standard_output(folder: Path, form: str) -> int:
 
 def _export(folder: Path, form: str, path: Path) -> None:
     try:
-        seen = look_into(folder)
-        with StoreReader(folder) as reader:
-            _write(reader, form, path, seen=seen)
+        export_with(form, folder, path)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror}; name another file with --output") from None
-
-
-def _write(reader: StoreReader, form: str, path: Path, *, seen: bool) -> None:
-    from tiebreak.report.baseline import baseline_of, write_baseline
-    from tiebreak.report.junit import write_junit
-    from tiebreak.report.markdown import markdown_report
-    from tiebreak.report.parquet import write_parquet
-
-    if form == "junit":
-        write_junit(reader, summarise(reader, seen=seen), path)
-    elif form == "markdown":
-        with atomic_writer(path) as file:
-            file.write(markdown_report(summarise(reader, seen=seen)).encode("utf-8", "replace"))
-    elif form == "parquet":
-        write_parquet(reader, path)
-    else:
-        write_baseline(baseline_of(reader), path)
 
 
 def open_report(run: str | None) -> int:

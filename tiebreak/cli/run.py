@@ -8,7 +8,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,19 +17,23 @@ import click
 
 from tiebreak.cli import exits
 from tiebreak.cli.attendant import AtTerminal
+from tiebreak.cli.cluster import executor_for
 from tiebreak.cli.console import Console, counted
 from tiebreak.cli.invocation import invoked_as
 from tiebreak.cli.progress import JsonLines, Live, Plain, Silent, View
+from tiebreak.cli.task_sets import task_set
 from tiebreak.cli.unusable import explain_unusable
 from tiebreak.config import BatchSettings, load_config, results_root
 from tiebreak.core.errors import UsageError
-from tiebreak.core.events import ContestantFinished, Event
+from tiebreak.core.events import COMPLETE, ContestantFinished, ContestantState, Event
 from tiebreak.core.protocols import Attendant
 from tiebreak.core.sample import Sample
+from tiebreak.engine.workshop import Conditions, Executor, Workshop
 from tiebreak.pipeline import (
     TRIALS_CSV,
     Plan,
     Stop,
+    asked_as_usual,
     loop_factory,
     make_plan,
     rebuild,
@@ -39,8 +43,8 @@ from tiebreak.pipeline import (
     without_schema,
     write_reports,
 )
-from tiebreak.readiness import ASK_ABOVE_USD, expected_cost, expected_spending, try_models
-from tiebreak.registry import audit_dataset, use_agents
+from tiebreak.readiness import ASK_ABOVE_USD, expected_cost, expected_spending, refuse_missing_agents, try_models
+from tiebreak.registry import audit_dataset, make_strategy, use_agents
 from tiebreak.report.baseline import Baseline, baseline_of, read_baseline
 from tiebreak.report.changes import Change, changes, check_held_against, unmatched
 from tiebreak.report.gates import exit_code, is_complete
@@ -52,6 +56,7 @@ from tiebreak.report.tabular import is_trials_csv, summary_data
 from tiebreak.runfile import write_run_file
 from tiebreak.spec.build import UnusableModels, spec_of
 from tiebreak.spec.flags import Flags
+from tiebreak.store.batches import waiting_batches
 from tiebreak.store.folder import empty_folder, new_run_folder
 from tiebreak.store.reader import StoreReader
 
@@ -83,7 +88,7 @@ def run_with(flags: Flags) -> int:
     except UnusableModels as error:
         explain_unusable(error, console)
         return exits.FAILED
-    plan = make_plan(spec)
+    plan = make_plan(spec, dataset=task_set(spec.protocol, console, quiet=flags.quiet))
     _note_findings(plan, flags, console)
     baseline = read_baseline(flags.baseline, results_root()) if flags.baseline else None
     if baseline is not None:
@@ -96,10 +101,12 @@ def run_with(flags: Flags) -> int:
     done = flags.resume and summary_if_done(plan) is not None
     if not done and not (_may_spend(plan, flags, console) and _are_ready(plan, flags, console)):
         return exits.FAILED
-    if not flags.resume:
-        plan = plan.placed_in(_folder_for(flags))
-    view = _view_for(plan, flags, config.batch, console)
-    interrupted, summary = run_watched(plan, view, console, attendant=AtTerminal(console) if flags.attended else None)
+    with executor_for(plan, flags) as executor_of:
+        if not flags.resume:
+            plan = plan.placed_in(_folder_for(flags))
+        view = _view_for(plan, flags, config.batch, console)
+        attendant = AtTerminal(console) if flags.attended else None
+        interrupted, summary = run_watched(plan, view, console, attendant=attendant, executor_of=executor_of)
     return _report(plan.spec.results_dir, summary, flags, console, Ending(interrupted, baseline))
 
 
@@ -180,6 +187,9 @@ def _note_findings(plan: Plan, flags: Flags, console: Console) -> None:
         console.line(f"skipped {path}: {reason}", style="yellow")
     if flags.quiet:
         return
+    if usual := asked_as_usual(plan):
+        named = ", ".join(f"{label} ({reason})" for label, reason in usual.items())
+        console.line(f"Asked as usual, at the full price, and in no batch: {named}.", style="yellow")
     unchecked = [s.id for s in plan.samples if s.task is not None and s.task.check is None] if plan.tasks else []
     if unchecked:
         console.line(f"Without a check: {', '.join(unchecked)}. It is worked on, and nobody can say how it went.", style="yellow")
@@ -213,8 +223,10 @@ def _refuse_few_files() -> None:
 
 def _are_ready(plan: Plan, flags: Flags, console: Console) -> bool:
     """Try every hosted model with a tiny call, and say which will answer nothing."""
-    if flags.no_preflight:
+    if flags.no_preflight or flags.on:
+        # On a cluster its machines ask, with keys and addresses of their own.
         return True
+    refuse_missing_agents(plan)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         tried = runner.run(try_models(plan, strict=flags.strict))
     for sentence in tried.sentences:
@@ -238,6 +250,8 @@ def _show_plan(plan: Plan, flags: Flags, console: Console) -> int:
     parts = (counted(len(spec.contestants), noun), counted(samples, words[0]), counted(spec.protocol.repeats, "repeat"))
     console.line(f"{' × '.join(parts)} = {counted(total, words[1])}")
     _say_cost(plan, flags, console)
+    for line in _forecast(plan):
+        console.line(line)
     if plan.tasks:
         console.table(("Task", "Title", "Files", "Check"), [_task_row(s) for s in plan.samples if s.task is not None])
     if plan.tasks < samples:
@@ -247,6 +261,19 @@ def _show_plan(plan: Plan, flags: Flags, console: Console) -> int:
         write_run_file(spec, flags.save)
         console.written([flags.save])
     return 0
+
+
+def _forecast(plan: Plan) -> list[str]:
+    """What a race is expected to ask; nothing where everyone is asked everything."""
+    until = plan.spec.protocol.until
+    if not plan.spec.protocol.races:
+        return []
+    from tiebreak.report.race_forecast import race_forecast
+
+    expected = expected_spending(plan)
+    dollars = {} if expected is None else {label: cost.likely for label, cost in expected.dollars.items()}
+    racing = {c.label: dollars.get(c.label, 0.0) for c in plan.spec.contestants if not c.reference}
+    return race_forecast(until, lambda labels, planned: make_strategy(until, labels, planned), len(plan.order), dollars=racing)
 
 
 def _task_row(sample: Sample) -> tuple[str, str, str, str]:
@@ -293,7 +320,14 @@ class _Saving:
             rebuild(self._folder)
 
 
-def run_watched(plan: Plan, view: View, console: Console, *, attendant: Attendant | None = None) -> tuple[int, Summary]:
+def run_watched(
+    plan: Plan,
+    view: View,
+    console: Console,
+    *,
+    attendant: Attendant | None = None,
+    executor_of: Callable[[Conditions], Executor] = Workshop,
+) -> tuple[int, Summary]:
     """Run the plan under a view: 0 when it ran to its end, else the code of the signal that ended it, and the result."""
     stop = Stop()
     codes: list[int] = []
@@ -313,7 +347,7 @@ def run_watched(plan: Plan, view: View, console: Console, *, attendant: Attendan
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, on_signal, exits.INTERRUPTED)
         loop.add_signal_handler(signal.SIGTERM, on_signal, exits.TERMINATED)
-        return await run_plan(plan, watch=watch, stop=stop, attendant=attendant)
+        return await run_plan(plan, watch=watch, stop=stop, attendant=attendant, executor_of=executor_of)
 
     def watch(event: Event) -> None:
         # A screen or log that takes no more words does not end a run that people pay for; a reader who left does.
@@ -334,6 +368,8 @@ def run_watched(plan: Plan, view: View, console: Console, *, attendant: Attendan
 
 def _report(folder: Path, summary: Summary, flags: Flags, console: Console, ending: Ending) -> int:
     """Write the files, show the result, and say how to go on where something is left to do."""
+    if any(c.state == ContestantState.WAITING for c in summary.contestants):
+        return _report_waiting(folder, summary, flags, console, ending)
     if summary.info.shard is not None:
         return _report_shard(folder, summary, flags, console, ending)
     named = flags.output if flags.output and flags.output.suffix.lower() == ".csv" else None
@@ -360,9 +396,36 @@ def _report(folder: Path, summary: Summary, flags: Flags, console: Console, endi
     if kept:
         console.line(f"Nothing was left to ask; the reports in {folder} are up to date.", style="dim")
     if any(not c.finished or c.failed or c.awaiting_judge for c in summary.contestants):
-        line = f"{invoked_as()} {flags.door} --resume {shlex.quote(str(folder))}"
+        line = _how_to_go_on(folder, flags)
         console.line(f"Not everything was answered. Go on with: {line}", style="yellow")
     return code
+
+
+def _report_waiting(folder: Path, summary: Summary, flags: Flags, console: Console, ending: Ending) -> int:
+    """While batches wait nothing is shown but how many answers are still to come, and how to collect them.
+
+    Sending was all that a new run was asked to do: that ends well. Who comes back learns by the code whether all is there.
+    """
+    sent = all(c.state in (*COMPLETE, ContestantState.WAITING) for c in summary.contestants)
+    code = 0 if sent and not flags.resume and not ending.interrupted else exit_code(summary)
+    if flags.as_json:
+        ended = {"event": f"{flags.door}_finished", "exit_code": code, flags.door: str(folder)}
+        JsonLines().say({**ended, **summary_data(summary)})
+        return code
+    for waiting in waiting_batches(folder):
+        names = ", ".join(waiting.ids) or "not confirmed yet"
+        told = f"{counted(waiting.lines, 'question')} in batches since {waiting.since:%Y-%m-%d %H:%M} UTC"
+        console.line(f"{waiting.contestant}: {told} ({names})")
+    for contestant in summary.contestants:
+        if contestant.state not in (*COMPLETE, ContestantState.WAITING):
+            console.line(f"{contestant.label}: {contestant.state.replace('_', ' ')}: {contestant.message}", style="yellow")
+    console.line(f"Providers answer within a day. Collect the answers with: {_how_to_go_on(folder, flags)}", style="bold")
+    return code
+
+
+def _how_to_go_on(folder: Path, flags: Flags) -> str:
+    """The line that resumes a run where it was."""
+    return f"{invoked_as()} {flags.door} --resume {shlex.quote(str(folder))}{f' --on {flags.on}' if flags.on else ''}"
 
 
 def _report_shard(folder: Path, summary: Summary, flags: Flags, console: Console, ending: Ending) -> int:
@@ -381,7 +444,7 @@ def _report_shard(folder: Path, summary: Summary, flags: Flags, console: Console
             f"When all {info.shard.of} are done, put them together: {invoked_as()} merge OUT SHARD SHARD ...", style="bold"
         )
     else:
-        line = f"{invoked_as()} {flags.door} --resume {shlex.quote(str(folder))}"
+        line = _how_to_go_on(folder, flags)
         console.line(f"Not everything was answered. Go on with: {line}", style="yellow")
     return code
 

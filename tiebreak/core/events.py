@@ -19,6 +19,8 @@ class ContestantState(StrEnum):
     INTERRUPTED = "interrupted"
     DECIDED = "decided"
     """Asked no further, because its place is known already: it is ranked by what it answered."""
+    WAITING = "waiting"
+    """Its provider has still to answer what it was sent in batches; who resumes the run collects it."""
     OUT_OF_BUDGET = "out_of_budget"
     """Stopped before the next trial could pass a limit the user set on cost, tokens or time."""
 
@@ -83,4 +85,24 @@ class PairJudged(Record, frozen=True):
     preference: Preference
 
 
-Event = ContestantStarted | ContestantWaiting | TrialStep | TrialFinished | ContestantFinished | PairJudged
+class NodeState(StrEnum):
+    """What became of a node of the cluster a run works on."""
+
+    READY = "ready"
+    LEFT_OUT = "left_out"
+    """It cannot take part in this run."""
+    LOST = "lost"
+    """It works no more; what it had begun goes to others."""
+
+
+class NodeChanged(Record, frozen=True, kw_only=True):
+    """A node of the cluster joined the run, was left out of it, or was lost."""
+
+    node: str
+    state: NodeState
+    message: str
+    ready: int
+    """Nodes at work from now on."""
+
+
+Event = ContestantStarted | ContestantWaiting | TrialStep | TrialFinished | ContestantFinished | PairJudged | NodeChanged

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from tiebreak.core.batch import Batches
 from tiebreak.core.errors import FailureKind, ProviderError
 from tiebreak.core.events import Event
 from tiebreak.core.message import Likelihood, Message, Reply, StreamEvent, Tool
@@ -73,6 +74,13 @@ class Provider(Protocol):
     """Settings and abilities its requests have no word for; abilities are image, file, tools and schema."""
     tells_likelihood: ClassVar[bool] = False
     """Whether it has `likelihood`: how likely a model finds a text."""
+    takes_batches: ClassVar[bool] = False
+    """Whether it has `batches`: many requests in one file, at a lower price."""
+
+    @classmethod
+    def lacking(cls, base_url: str) -> str:
+        """What has to be set before anything can be sent, besides a key, in a sentence; empty where nothing is missing."""
+        return ""
 
     @classmethod
     def dialects(cls, base_url: str) -> frozenset[str]:
@@ -103,6 +111,10 @@ class Provider(Protocol):
         """How likely a model finds a continuation; only where `tells_likelihood`."""
         message = "this model's provider does not tell how likely a text is; leave out --likelihood"
         raise ProviderError(message, kind=FailureKind.BAD_REQUEST)
+
+    def batches(self) -> Batches:
+        """Its batch jobs; only where `takes_batches`."""
+        raise NotImplementedError
 
     async def list_models(self) -> Sequence[str]:
         """Names of the models this endpoint has now."""
@@ -180,6 +192,8 @@ class Agent(Protocol):
     """Whether it can ask for permission to act, by the Agent Client Protocol."""
     converses: ClassVar[bool] = False
     """Whether it takes up a question's own tools and its further turns."""
+    code_options: ClassVar[frozenset[str]] = frozenset()
+    """Its options that hold a Python file, which it is given as a module; never in data."""
     program: str = ""
     """The program that must be installed; empty for none."""
     install: str = ""

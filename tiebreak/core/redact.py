@@ -16,6 +16,11 @@ _KEY_SHAPES = re.compile(
 _SHORTEST_SECRET = 6
 
 
+def is_secret_name(name: str) -> bool:
+    """Whether a variable's name says that it holds a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
 class Redactor:
     """Replaces the secrets of this process's environment, and what looks like a key, in any text."""
 
@@ -28,7 +33,7 @@ class Redactor:
     @classmethod
     def from_environment(cls, *more: str) -> Redactor:
         """A redactor that knows the value of every variable whose name says it is a secret."""
-        return cls([*(v for k, v in os.environ.items() if _SECRET_NAME.search(k)), *more])
+        return cls([*(v for k, v in os.environ.items() if is_secret_name(k)), *more])
 
     def known(self, text: str) -> str:
         """The text without the secrets we know; what only looks like a key may be part of somebody's work."""

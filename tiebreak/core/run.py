@@ -46,6 +46,10 @@ class Source:
     """Only samples whose category fits one of these."""
     without_target: bool = False
     """Rows need no target: answers are judged by something else."""
+    sandbox: str = ""
+    """The container engine that makes the images of tasks; empty: tasks that need one are skipped."""
+    workspace: str = ""
+    """The folder that tasks without files of their own are worked on in, as a copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +57,12 @@ class TaskRules:
     """What an attempt at a coding task may use, and who helps."""
 
     timeout_s: float = 1800.0
-    """Most seconds per attempt; a task may set less."""
+    """Most seconds per attempt; a task may set less, unless this was asked for."""
     max_model_calls: int = 50
+    timeout_asked: bool = False
+    """The seconds were asked for: they hold for every task, also where it sets less or more."""
+    calls_asked: bool = False
+    """The same of the model calls."""
     follow_ups: int = 1
     """How often the failing check's output is sent back."""
     ask_permissions: str = ""
@@ -137,6 +145,10 @@ class Pace:
     """Most seconds of one session, for all contestants together."""
     stream: bool = False
     """Have answers streamed, so that the time to the first token is known."""
+    batch: bool = False
+    """Have providers answer in batches, at a lower price, where they can."""
+    poll_s: float = 30.0
+    """Seconds between two looks at a batch."""
     timed_samples: int = 0
     """Samples that are asked again after the run, one at a time, to measure how fast each contestant answers."""
     record_dir: str = ""
@@ -176,6 +188,8 @@ class RunSpec:
     results_dir: Path
     retry_failed: bool = False
     """On resume, ask again also what failed by the contestant's own doing."""
+    detach: bool = False
+    """Do not wait for the answers of batches: who resumes the run collects them."""
     command: str = ""
     """How to repeat this run."""
     shard: Shard | None = None

@@ -72,6 +72,9 @@ class Timing(Record, frozen=True, kw_only=True):
 
     model_s: float = 0.0
     first_token_s: float | None = None
+    """To the first piece of a streamed answer, thoughts included."""
+    first_answer_s: float | None = None
+    """To the first piece that is no thought."""
     queue_s: float = 0.0
     retry_s: float = 0.0
     in_flight: int | None = None
@@ -90,6 +93,8 @@ class Output(Record, frozen=True, kw_only=True):
     """Model calls sent, failed ones included."""
     cached: bool = False
     """Every reply was remembered from an earlier run: it counts neither in cost nor in speed."""
+    batched: bool = False
+    """It came in a batch: how long it took says nothing."""
     messages: tuple[Message, ...] = ()
     """Everything said after the sample's own messages, where there is more to it than one answer in words."""
 

@@ -38,7 +38,7 @@ def check(name: str, model: str = "") -> Iterator[Finding]:
     """Everything about a provider; `model` is the one to call, else the first that it lists."""
     served_by = provider_class(name)
     attributes = (texts("key_variables"), texts("url_variables"), words("unsupported"))
-    flags = (flag("local"), flag("reference"), flag("tells_likelihood"))
+    flags = (flag("local"), flag("reference"), flag("tells_likelihood"), flag("takes_batches"))
     methods = {"open": ("model",), "generate": ("request", "listener"), "list_models": (), "close": ()}
     declared = [
         *check_attributes(served_by, (text("name"), *attributes, *flags)),

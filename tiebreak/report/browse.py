@@ -15,6 +15,7 @@ from tiebreak.core.message import Message
 from tiebreak.core.record import Record
 from tiebreak.core.work import Step, Work
 from tiebreak.report.summary import Summary
+from tiebreak.report.work_tests import suite_lines, suite_summary
 from tiebreak.store.judgements import HUMAN
 from tiebreak.store.reader import FiguresKeeper, StoreReader
 
@@ -77,6 +78,7 @@ _SAID = (
 )
 _LOOK_UP = 500
 _MOST_STEPS = 200
+_MOST_TESTS = 200
 _DIFF_CHARACTERS = 10
 """A diff, a check's output and a step may be so many times as long as an answer: there are few of them."""
 
@@ -101,6 +103,10 @@ class Attempted(Record, frozen=True, kw_only=True, omit_defaults=True):
     summary: str
     diff: str = ""
     check: str = ""
+    suite: str = ""
+    """How many tests of which kind passed."""
+    tests: str = ""
+    """Each test, a line each."""
     steps: tuple[tuple[float, str, str, str], ...] = ()
     """Seconds, kind, actor, text."""
     more_steps: int = 0
@@ -418,6 +424,8 @@ def _attempted(work: str, transcript: str, most: int) -> Attempted:
         summary=_told(made),
         diff=cut(made.changes.diff, most * _DIFF_CHARACTERS),
         check=cut(made.check_output, most * _DIFF_CHARACTERS),
+        suite=suite_summary(made),
+        tests=cut("\n".join(suite_lines(made, _MOST_TESTS)), most * _DIFF_CHARACTERS),
         steps=tuple((round(s.at_s, 1), s.kind, s.actor, cut(s.text, most)) for s in steps[:_MOST_STEPS]),
         more_steps=max(0, len(steps) - _MOST_STEPS),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiebreak.core.errors import FailureKind
-from tiebreak.core.events import COMPLETE
+from tiebreak.core.events import COMPLETE, ContestantState
 from tiebreak.report.summary import ContestantSummary, Summary
 
 _OWN_DOING = frozenset({FailureKind.UNCHECKED})
@@ -14,6 +14,8 @@ def exit_code(
     summary: Summary, *, allow_failures: float = 0.0, fail_under: float | None = None, worse_than_baseline: bool = False
 ) -> int:
     """0 all finished, 1 nothing usable, 2 partial, 3 a gate missed. A wrong answer is a result, not a failure."""
+    if any(contestant.state == ContestantState.WAITING for contestant in summary.contestants):
+        return 2
     if all(contestant.asked == _broken(contestant) for contestant in summary.contestants):
         return 1
     for contestant in summary.contestants:

@@ -19,8 +19,8 @@ from tiebreak.report.preferences import preference_tables
 from tiebreak.report.ranking import FAILURES, Comparison
 from tiebreak.report.spread import Spreads, spreads
 from tiebreak.report.summary import CategorySummary, ContestantSummary, Summary
-from tiebreak.report.table import cells, duration, headings, noun, score
-from tiebreak.report.verdict import OTHERWISE, claims, kinds, listed, number, probability, verdict
+from tiebreak.report.table import cells, headings, noun, score
+from tiebreak.report.verdict import OTHERWISE, claims, duration, kinds, listed, number, probability, verdict
 from tiebreak.report.work import TaskComparison, WorkSummary
 from tiebreak.report.work_words import HEADINGS as WORK_HEADINGS
 from tiebreak.report.work_words import MEDALS, podium, standing, work_cells, work_sentences
@@ -336,6 +336,7 @@ def _effect(effect: Effect, factor: str) -> tuple[str, ...]:
     first, second = (level or f"no {factor}" for level in (effect.first, effect.second))
     shown = f"+{100 * effect.difference:.1f} [{100 * effect.low:+.1f}, {100 * effect.high:+.1f}]"
     verdict = "better" if effect.separated else "no difference shown"
+    verdict += "".join(f"; turns {OTHERWISE[counted]}" for counted in effect.depends_on)
     return first, second, shown, probability(effect.p_corrected), str(effect.cells), f"{effect.samples:,}", verdict
 
 

@@ -10,7 +10,7 @@ from tiebreak.report.tabular import COLUMNS, batches_of_trials
 from tiebreak.store.reader import StoreReader
 
 _WHOLE = frozenset({"repeat", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "in_flight", "attempts"})
-_REAL = frozenset({"score", "second", "cost_usd", "model_s", "first_token_s", "queue_s", "retry_s"})
+_REAL = frozenset({"score", "second", "cost_usd", "model_s", "first_token_s", "first_answer_s", "queue_s", "retry_s"})
 
 
 def write_parquet(reader: StoreReader, path: Path) -> None:

@@ -47,7 +47,7 @@ class Comparison:
     """What this pair's samples would have shown, four times out of five."""
     changes_to_overturn: int | None
     """The fewest verdicts on single answers, judged otherwise, after which a difference that is shown is not, or the other way
-    round; None where it is not right-or-wrong, or was tested before the end of the plan."""
+    round; None where it is not right-or-wrong, samples were repeated, or it was tested before the end of the plan."""
     samples_needed: tuple[int, int] | None
     """If the difference found is the true one: samples with which an extended run shows it with even odds, and 9 times out of
     10. None where no difference was found."""
@@ -122,7 +122,7 @@ def rank(contestants: Sequence[Scored], course: Course) -> Ranking:
     others = dict(_counted_otherwise(contestants, table, decision, course))
     sure = replace_better(decision, frozenset.intersection(decision.better, *others.values()))
     return Ranking(
-        comparisons=_comparisons(labels, decision, others, course.schedule),
+        comparisons=_comparisons(labels, decision, others, course.schedule, once=_asked_once(contestants)),
         tiers=_named(labels, sure.tiers),
         leader=None if sure.leader is None else labels[sure.leader],
         places=_places(labels, sure),
@@ -289,7 +289,7 @@ def _common_samples(table: Floats, able: Sequence[int]) -> int:
 
 
 def _comparisons(
-    labels: Sequence[str], decision: Decision, others: Mapping[str, Better], schedule: Schedule
+    labels: Sequence[str], decision: Decision, others: Mapping[str, Better], schedule: Schedule, *, once: bool
 ) -> tuple[Comparison, ...]:
     """Every pair as reports show it; forecasts are for the test that an extension of the run would get."""
     tests = max(1, len(decision.pairs))
@@ -299,9 +299,14 @@ def _comparisons(
         order = (pair.first, pair.second) if pair.difference >= 0 else (pair.second, pair.first)
         here = {order, order[::-1]}
         depends = tuple(counted for counted, better in others.items() if (better & here) != (decision.better & here))
-        changes = _changes_to_overturn(pair, [other.p for other in decision.pairs if other is not pair])
+        # Of a sample that was repeated, one answer judged otherwise does not change the whole.
+        changes = _changes_to_overturn(pair, [other.p for other in decision.pairs if other is not pair]) if once else None
         found.append(_comparison(labels, pair, corrected, order=order, depends=depends, alphas=alphas, changes=changes))
     return tuple(found)
+
+
+def _asked_once(contestants: Sequence[Scored]) -> bool:
+    return all(max(one.tally.counts, default=0) <= 1 for one in contestants)
 
 
 def _comparison(

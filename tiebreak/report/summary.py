@@ -13,6 +13,7 @@ from tiebreak.core.run import RunInfo
 from tiebreak.report.factors import Chosen, Factor, choose_best, compare_factors
 from tiebreak.report.good_enough import GoodEnough, good_enough
 from tiebreak.report.judging import Judging, summarise_judging
+from tiebreak.report.noise import NoiseSplit, noise_between
 from tiebreak.report.ranking import Alternative, Comparison, Course, Ranking, Scored, rank
 from tiebreak.report.samples import means_by_scorer
 from tiebreak.report.tally import SampleNumbers, Tally, tally_trials
@@ -45,8 +46,10 @@ class Latency:
     p95_s: float
     p99_s: float
     first_token_p50_s: float | None
-    """None when answers were not streamed."""
+    """To the first piece of an answer, thoughts included; None when answers were not streamed."""
     tokens_per_s: float | None
+    first_answer_p50_s: float | None = None
+    """To the first piece that is no thought; None when answers were not streamed."""
     in_flight: float | None = None
     """Requests of the run that were with the server when one was sent, itself included; the median, None where unknown."""
     alone_p50_s: float | None = None
@@ -215,6 +218,8 @@ class Summary:
     """Who did the coding tasks best, where the run has any."""
     factors: tuple[Factor, ...] = ()
     """The effect of each factor over the others, where more than one of them varies."""
+    noise: NoiseSplit | None = None
+    """Where the uncertainty between the first two comes from; None unless samples were repeated."""
     chosen: Chosen | None = None
     """The best of many by one half of the samples, tested on the other; None unless the run asks for it."""
 
@@ -296,6 +301,7 @@ def work_out(reader: StoreReader, *, so_far: bool = False, seen: bool = True) ->
         latency_front=_front(ranked, {c.label: c.latency.p50_s if c.latency else None for c in ranked}),
         factors=() if early else compare_factors(rankable, course),
         chosen=choose_best(reader, rankable, course) if reader.info.protocol.choose_on and not early else None,
+        noise=_noise_at_the_top(reader, ranking.tiers) if not early else None,
         tasks=_compare_tasks(reader, contestants),
         judging=summarise_judging(reader, tallies, numbers),
     )
@@ -303,6 +309,12 @@ def work_out(reader: StoreReader, *, so_far: bool = False, seen: bool = True) ->
 
 def _priced(tested: Sequence[tuple[ContestantSummary, Tally]], scored: Sequence[Scored]) -> list[tuple[Scored, float | None]]:
     return [(one, contestant.cost_per_trial) for (contestant, _), one in zip(tested, scored, strict=True)]
+
+
+def _noise_at_the_top(reader: StoreReader, tiers: Sequence[Sequence[str]]) -> NoiseSplit | None:
+    """Between the first two that are ranked."""
+    ranked = [label for tier in tiers for label in tier]
+    return noise_between(reader, ranked[0], ranked[1]) if len(ranked) > 1 else None
 
 
 Counted = TypeVar("Counted", bound="Tally | None")
@@ -450,6 +462,7 @@ def _latency(tally: Tally) -> Latency | None:
         p95_s=p95_s,
         p99_s=p99_s,
         first_token_p50_s=percentiles(tally.first_tokens, (50,))[0] if tally.first_tokens else None,
+        first_answer_p50_s=percentiles(tally.first_answers, (50,))[0] if tally.first_answers else None,
         tokens_per_s=tally.timed_tokens / tally.timed_s if tally.timed_s else None,
         in_flight=percentiles(tally.in_flight, (50,))[0] if tally.in_flight else None,
         alone_p50_s=percentiles(list(tally.alone.means()), (50,))[0] if any(tally.alone.counts) else None,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tiebreak.report.factors import Factor
 from tiebreak.report.money import dollars
 from tiebreak.report.summary import ContestantSummary, Summary
-from tiebreak.report.verdict import probability
+from tiebreak.report.verdict import duration, probability
 
 _LEAST_USD = 0.001
 _HEADINGS = ("Provider", "Score", "Right", "Wrong", "No answer", "Failed", "Time", "Cost")
@@ -101,12 +101,3 @@ def cost(contestant: ContestantSummary) -> str:
 def _total(usd: float) -> str:
     """Four places, so that a column lines up; more where these would say nothing."""
     return f"${usd:.4f}" if usd >= _LEAST_USD or usd == 0 else dollars(usd)
-
-
-def duration(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

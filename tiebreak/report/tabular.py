@@ -47,6 +47,7 @@ COLUMNS = {
     "cost_usd": "t.cost_usd",
     "model_s": "round(t.model_s, 6)",
     "first_token_s": "round(t.first_token_s, 6)",
+    "first_answer_s": "round(t.first_answer_s, 6)",
     "queue_s": "round(t.queue_s, 6)",
     "retry_s": "round(t.retry_s, 6)",
     "in_flight": "t.in_flight",
@@ -89,6 +90,7 @@ class StoredTrial(msgspec.Struct, frozen=True, gc=False):
     cost_usd: float | None
     model_s: float | None
     first_token_s: float | None
+    first_answer_s: float | None
     queue_s: float | None
     retry_s: float | None
     in_flight: int | None

@@ -6,15 +6,17 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from math import fsum, isnan, nan
+from string import Template
 from typing import Any
 
 from tiebreak.stats.intervals import Estimate, estimate_mean
 from tiebreak.store.reader import StoreReader
 
 # The join is crossed to keep its order: trials are read as they lie, samples are looked up.
-_TRIALS = (
+_TRIALS = Template(
     "SELECT t.contestant, s.rowid, t.superseded, t.outcome, t.score, t.second, t.answer IS NULL, t.failure_kind, t.category,"
-    " t.cached, t.model_s, t.first_token_s, t.in_flight, t.input_tokens, t.output_tokens, t.cost_usd, t.unjudged IS NOT NULL"
+    " t.cached, t.model_s, t.first_token_s, $first_answer, t.in_flight, t.input_tokens, t.output_tokens, t.cost_usd,"
+    " t.unjudged IS NOT NULL"
     " FROM trials t CROSS JOIN samples s ON s.asked = t.asked"
 )
 # With repeats and prompts one sample is shown in several ways, each a row; they share its number.
@@ -93,7 +95,7 @@ class Tally:
         self.outcomes: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.categories: dict[str, list[float]] = defaultdict(lambda: [0.0, 0])
-        self.times, self.first_tokens, self.in_flight = array("d"), array("d"), array("d")
+        self.times, self.first_tokens, self.first_answers, self.in_flight = array("d"), array("d"), array("d"), array("d")
         self.timed_tokens = 0
         self.timed_s = 0.0
         self.input_tokens = self.output_tokens = 0
@@ -106,7 +108,7 @@ class Tally:
     def add(self, number: int, row: tuple[Any, ...]) -> None:
         """Count a trial; one that was asked again since counts only for what it took."""
         _, _, superseded, outcome, score, second, unread, kind, category, cached, *taken = row
-        seconds, first, flight, sent, made, cost, awaiting = taken
+        seconds, first, first_answer, flight, sent, made, cost, awaiting = taken
         self._spend(seconds, sent, made, cost)
         if superseded:
             return
@@ -126,7 +128,7 @@ class Tally:
             self.answers_usd += nan if cost is None else cost
             self.prices.add(number, nan if cost is None else cost)
             if seconds:
-                self._time(seconds, first, made)
+                self._time(seconds, first, first_answer, made)
                 self.speed.add(number, seconds)
                 self._fly(number, flight)
 
@@ -169,10 +171,12 @@ class Tally:
         if flight is not None:
             self.in_flight.append(flight)
 
-    def _time(self, seconds: float, first: float | None, made: int | None) -> None:
+    def _time(self, seconds: float, first: float | None, first_answer: float | None, made: int | None) -> None:
         self.times.append(seconds)
         if first is not None:
             self.first_tokens.append(first)
+        if first_answer is not None:
+            self.first_answers.append(first_answer)
         if made:
             self.timed_tokens += made
             self.timed_s += seconds
@@ -202,7 +206,9 @@ def tally_trials(reader: StoreReader) -> tuple[dict[int, Tally], SampleNumbers]:
     """Every trial of the run, added up by contestant."""
     numbers = SampleNumbers(reader)
     tallies: dict[int, Tally] = defaultdict(lambda: Tally(numbers.count))
-    for row in reader.rows(_TRIALS):
+    # Only of a streamed answer is it known, and to reach it takes reading all texts.
+    first_answer = "t.first_answer_s" if reader.info.pace.stream else "NULL"
+    for row in reader.rows(_TRIALS.substitute(first_answer=first_answer)):
         tallies[row[0]].add(numbers[row[1]], row)
     for contestant, row, seconds, _ in reader.rows(_TIMED_ALONE):
         tallies[contestant].alone.add(numbers[row], seconds)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tiebreak.report.factors import Chosen
-from tiebreak.report.money import per_thousand, per_thousand_words
+from tiebreak.report.money import dollars, per_thousand, per_thousand_words
 from tiebreak.report.ranking import FAILURES, READING, Alternative, Comparison
 from tiebreak.report.summary import ContestantSummary, Summary
 from tiebreak.report.value import ALONE, Value, ValueRatio, nearest
@@ -43,7 +43,15 @@ def claims(summary: Summary) -> list[Claim]:
     contest = _contest(summary)
     _check(summary, contest)
     value = [*_cost(summary), *_speed(summary)]
-    rest = [*_scale(summary), *value, *_readings(summary), *_looks(summary), *_raced(summary), *_left_out(summary)]
+    rest = [
+        *_scale(summary),
+        *value,
+        *_readings(summary),
+        *_looks(summary),
+        *_noise(summary),
+        *_raced(summary),
+        *_left_out(summary),
+    ]
     found = [contest, *_good_enough(summary), *_effects(summary), *rest]
     last = [] if len(found) >= _ENOUGH else _against_reference(summary)
     return [contest, *_fragile(summary, contest), *found[1:], *last]
@@ -222,7 +230,7 @@ def _effects(summary: Summary) -> list[Claim]:
         if not pairs:
             continue
         closest = min(pairs, key=lambda effect: effect.difference if effect.first == best else -effect.difference)
-        names = ("first", "second", "difference", "low", "high", "p_corrected", "samples", "cells", "separated")
+        names = ("first", "second", "difference", "low", "high", "p_corrected", "samples", "cells", "separated", "depends_on")
         facts = {name: getattr(closest, name) for name in names}
         found.append(Claim("effect", {"factor": factor.name, "levels": [best, *others], "tests": len(factor.effects), **facts}))
     return found
@@ -317,6 +325,11 @@ def _looks(summary: Summary) -> list[Claim]:
     return [Claim("looks", facts)] if (summary.looks or summary.extensions) and summary.comparisons else []
 
 
+def _noise(summary: Summary) -> list[Claim]:
+    """Whether more repeats or more samples would make the first two easier to tell apart."""
+    return [] if summary.noise is None else [Claim("noise", asdict(summary.noise))]
+
+
 def _raced(summary: Summary) -> list[Claim]:
     """What a race spared, and of whom."""
     spared = [c for c in summary.tested if c.decided]
@@ -328,6 +341,8 @@ def _raced(summary: Summary) -> list[Claim]:
         "planned": sum(c.planned for c in summary.tested),
         "decided": {c.label: {"asked": c.asked, "planned": c.planned, "why": c.message} for c in spared},
         "saved_usd": None if None in costs else sum(cost or 0.0 for cost in costs),
+        # They are asked at the same time: the one that would have taken longest counts.
+        "saved_s": max(c.seconds / c.asked * c.not_asked if c.asked else 0.0 for c in spared),
     }
     return [Claim("raced", facts)]
 
@@ -457,7 +472,10 @@ def _tell_effect(facts: Facts) -> str:
     by = f"{points(facts['difference'])} ({interval}; {_probability(facts)})"
     if facts["separated"]:
         return f"Effect of the {facts['factor']}: {first} is better than {second} by {by}, {over}."
-    return f"Effect of the {facts['factor']}: {first} and {second} differ by {by}, {over}: no effect is shown."
+    differ = f"Effect of the {facts['factor']}: {first} and {second} differ by {by}, {over}"
+    if turned := [OTHERWISE[counted] for counted in facts["depends_on"]]:
+        return f"{differ}, but not {listed(turned)}: none is claimed."
+    return f"{differ}: no effect is shown."
 
 
 def _by(facts: Facts) -> str:
@@ -589,12 +607,29 @@ def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
+_WORTH_TELLING_S = 10.0
+"""A shorter time that was saved is none."""
+
+
 def _tell_raced(facts: Facts) -> str:
     each = "; ".join(
         f"{label} stopped after {one['asked']:,} of {one['planned']:,}: {one['why']}" for label, one in facts["decided"].items()
     )
-    saved = f" (about ${facts['saved_usd']:.2f})" if facts["saved_usd"] else ""
+    amounts = [dollars(facts["saved_usd"])] if facts["saved_usd"] else []
+    amounts += [duration(facts["saved_s"])] if facts["saved_s"] >= _WORTH_TELLING_S else []
+    saved = f" (about {' and '.join(amounts)})" if amounts else ""
     return f"{facts['asked']:,} of {facts['planned']:,} planned trials were asked; the rest{saved} was not needed. {each}."
+
+
+def _tell_noise(facts: Facts) -> str:
+    share = facts["repeats_share"]
+    said = (
+        f"Of the uncertainty between {facts['first']} and {facts['second']}, {share:.0%} comes from answers that change when "
+        f"repeated, and {1 - share:.0%} from which samples were asked: twice the repeats would narrow the interval by "
+        f"{facts['narrower_by_repeats']:.0%}, twice the samples by {facts['narrower_by_samples']:.0%}."
+    )
+    moved = facts["failures_move"]
+    return f"{said} Failed trials could move the difference by up to {points(moved)}." if moved else said
 
 
 def _tell_left_out(facts: Facts) -> str:
@@ -649,6 +684,7 @@ _WORDS: Mapping[str, Callable[[Facts], str]] = {
     "good_enough": _tell_good_enough,
     "fragile": _tell_fragile,
     "looks": _tell_looks,
+    "noise": _tell_noise,
     "raced": _tell_raced,
     "left_out": _tell_left_out,
     "above_reference": _tell_above,
@@ -665,6 +701,15 @@ def listed(words: Sequence[str]) -> str:
 def number(n: int, word: str) -> str:
     """A count and what it counts."""
     return f"{n:,} {word}{'' if n == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
 def points(share: float) -> str:

@@ -83,6 +83,7 @@ def _new(flags: Flags, config: Config, notes: Notes, command: str) -> RunSpec:
         pace=flags.pace(Pace(), config.batch),
         results_dir=Path(),
         command=command,
+        detach=flags.detach,
         shard=shard_of(flags.shard, os.environ) if flags.shard else None,
     )
     return _with_judges(spec, flags, config)
@@ -156,6 +157,7 @@ def _resumed(flags: Flags, config: Config, notes: Notes) -> RunSpec:
         contestants=tuple(replace(c, model=_limited([c.model], flags)[0]) for c in contestants),
         pace=flags.pace(spec.pace, config.batch),
         retry_failed=flags.retry_failed,
+        detach=flags.detach,
     )
 
 
@@ -209,7 +211,7 @@ def checked_models(flags: ModelFlags, config: Config, notes: Notes) -> tuple[Mod
     if flags.provider:
         notes.warn("--provider is deprecated; name a model with --model")
     catalog = config.catalog(detect=needs_detection(flags))
-    checks = check_models(flags, config, catalog, keys=flags.replay is None)
+    checks = check_models(flags, config, catalog, keys=flags.replay is None and flags.on is None)
     if not flags.quiet or problems(checks):
         notes.checks(checks)
     if problems(checks):
@@ -233,7 +235,7 @@ def _dataset_of(flags: Flags) -> str:
     if flags.task and flags.dataset:
         raise UsageError("name a dataset or tasks, not both; a folder that holds both is named with --dataset")
     if flags.task:
-        return spelled_tasks(flags.task)
+        return spelled_tasks(flags.task, data=flags.data is not None)
     if flags.dataset == IN_MEMORY:
         return IN_MEMORY
     if not flags.dataset:
@@ -265,18 +267,22 @@ def _check_likelihood(models: Sequence[ModelRef]) -> None:
 
 def _with_judges(spec: RunSpec, flags: Flags, config: Config) -> RunSpec:
     """The run with the models that judge it."""
-    judges = chosen_judges(flags.judge, config, () if flags.force else spec.models)
+    judges = chosen_judges(flags.judge, config, () if flags.force else spec.models, keys=flags.on is None)
     return replace(spec, protocol=replace(spec.protocol, judges=judges)) if judges else spec
 
 
-def chosen_judges(names: Sequence[str], config: Config, judged: Sequence[ModelRef]) -> tuple[ModelRef, ...]:
-    """The models of these names as judges; one with a stake in the models it judges is refused."""
+def chosen_judges(names: Sequence[str], config: Config, judged: Sequence[ModelRef], *, keys: bool = True) -> tuple[ModelRef, ...]:
+    """The models of these names as judges; one with a stake in the models it judges is refused.
+
+    Without `keys`, none need be set here.
+    """
     catalog = config.catalog(detect=False)
     judges = {judge.digest: judge for judge in (with_price(catalog.resolve(name)) for name in names)}
     if len(judges) < len(names):
         raise UsageError("the same judge is named twice; several judges are several models")
     for judge in judges.values():
-        check_key(judge)
+        if keys:
+            check_key(judge)
         for model in judged:
             if not model.reference:
                 _refuse_partial(judge, model)

@@ -47,6 +47,8 @@ class ModelFlags:
     replay: Path | None = None
     """Answers come from a recording: no key is needed."""
     quiet: bool = False
+    on: str | None = None
+    """Who asks them: a cluster's machines, which may have keys of their own; None: this machine."""
 
     @property
     def names_models(self) -> bool:
@@ -66,6 +68,8 @@ class SampleFlags:
 
     dataset: str | None = None
     task: tuple[str, ...] = ()
+    workspace: Path | None = None
+    sandbox: str | None = None
     data: Path | None = None
     field: tuple[str, ...] = ()
     map: Path | None = None
@@ -80,6 +84,8 @@ class SampleFlags:
         """Where the rows are and how they are read."""
         return Source(
             path=_absolute(self.data),
+            workspace=_absolute(self.workspace),
+            sandbox=self.sandbox or "",
             fields=self._fields(),
             encoding=self.encoding or "",
             shots=self.shots,
@@ -146,10 +152,17 @@ class Flags(ModelFlags, SampleFlags):
     max_total_tokens: int | None = None
     max_time: float | None = None
     stream: bool = False
+    batch: bool = False
+    detach: bool = False
+    poll: float | None = None
     timing: int | None = None
     record: Path | None = None
     cache: Path | None = None
     use_engine: bool = False
+    # on which machines
+    nodes_need: tuple[str, ...] = ()
+    per_node: int | None = None
+    send_keys: bool = False
     # what becomes of it
     output: Path | None = None
     resume: str | None = None
@@ -234,8 +247,12 @@ class Flags(ModelFlags, SampleFlags):
         everything = self.models is not None and self.models.strip().lower() == "all"
         if self.attended and self.parallel:
             raise UsageError("--attended and --parallel exclude each other: a person answers one model at a time")
+        self._refuse_without_cluster()
         if self.ask_permissions == "person" and not self.attended:
             raise UsageError("--ask-permissions person needs --attended: somebody must be at this terminal to answer")
+        idle = "--detach" if self.detach else "--poll" if self.poll is not None else ""
+        if idle and not (self.batch or self.resume):
+            raise UsageError(f"{idle} goes with --batch")
         if self.door != "batch":
             return replace(self, all_models=True, models=None) if everything else self
         named = (self.names_models and not everything) or self.written_out or self.resume
@@ -249,12 +266,24 @@ class Flags(ModelFlags, SampleFlags):
             quiet=self.quiet or not settings.show_progress,
         )
 
+    def _refuse_without_cluster(self) -> None:
+        """Flags that say something about a cluster where none is used, or that need a person at this machine."""
+        given = {"--nodes-need": self.nodes_need, "--per-node": self.per_node, "--send-keys": self.send_keys}
+        idle = next((flag for flag, value in given.items() if value), None)
+        if idle and self.on is None:
+            raise UsageError(f"{idle} goes with --on ray: it says how a cluster is used")
+        if self.on is not None and self.attended:
+            raise UsageError("--attended and --on exclude each other: a person can help on this machine only")
+
     def task_rules(self, before: TaskRules) -> TaskRules:
         """The rules for coding tasks, where the flags change them."""
+        seconds = self.task_timeout or (self.timeout if self.door == "batch" else None)
         return _changed(
             before,
-            timeout_s=self.task_timeout or (self.timeout if self.door == "batch" else None),
+            timeout_s=seconds,
+            timeout_asked=seconds is not None or None,
             max_model_calls=self.max_model_calls,
+            calls_asked=self.max_model_calls is not None or None,
             follow_ups=self.follow_ups,
             ask_permissions=self.ask_permissions,
             allow_unsandboxed=self.allow_unsandboxed or None,
@@ -284,6 +313,8 @@ class Flags(ModelFlags, SampleFlags):
             max_total_tokens=self.max_total_tokens,
             max_time_s=self.max_time,
             stream=self.stream or None,
+            batch=self.batch or None,
+            poll_s=self.poll,
             timed_samples=self.timing,
             record_dir=_absolute(self.record) or None,
             replay_dir=_absolute(self.replay) or None,

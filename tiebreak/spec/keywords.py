@@ -72,15 +72,30 @@ class Options(TypedDict, total=False):
     max_total_tokens: int
     max_time_s: float
     stream: bool
+    batch: bool
+    """Ask in batches where providers have them: half the price, within a day."""
+    detach: bool
+    """With batches: come back once all is sent; `tiebreak.resume` collects the answers."""
+    poll_s: float
+    """Seconds between two looks at a batch."""
     timing: int
     record: str | Path
     replay: str | Path
     cache: str | Path
+    # on which machines
+    on: Literal["ray"]
+    """Run on a Ray cluster."""
+    nodes_need: Texts
+    per_node: int
+    send_keys: bool
     # coding tasks
     task_timeout_s: float
     max_model_calls: int
     follow_ups: int
     allow_unsandboxed: bool
+    workspace: str | Path
+    """Tasks without files are done on a copy of this folder."""
+    sandbox: Literal["podman", "docker"]
     # what becomes of it
     config: str | Path
     results_dir: str | Path
@@ -103,23 +118,24 @@ _FLAGS = {
     "task_timeout_s": "task_timeout",
     "max_cost_usd": "max_cost",
     "max_time_s": "max_time",
+    "poll_s": "poll",
     "results_dir": "output",
 }
 """Keywords whose flag is called otherwise."""
 _KEYWORDS = {flag.replace("_", "-"): keyword for keyword, flag in _FLAGS.items()} | {
     **{"model": "models", "prompt": "prompts", "contestant": "contestants", "field": "fields"},
-    **{"no-preflight": "preflight=False", "resume": "tiebreak.resume"},
-    **{name: f"{name}=True" for name in ("force", "parallel", "strict", "yes", "likelihood", "stream")},
+    **{"no-preflight": "preflight=False", "send-keys": "send_keys=True", "resume": "tiebreak.resume"},
+    **{name: f"{name}=True" for name in ("force", "parallel", "strict", "yes", "likelihood", "stream", "batch", "detach")},
 }
-_TUPLES = ("agents", "judge", "stop", "tasks", "sample_ids", "sample_categories")
-_PATHS = ("data", "record", "replay", "cache", "config", "results_dir")
+_TUPLES = ("nodes_need", "agents", "judge", "stop", "tasks", "sample_ids", "sample_categories")
+_PATHS = ("data", "record", "replay", "cache", "config", "workspace", "results_dir")
 _WHOLE = {
     **dict.fromkeys(("limit", "repeats", "max_workers", "max_connections", "rpm", "tpm", "max_total_tokens"), 1),
-    **dict.fromkeys(("max_model_calls", "timing"), 1),
+    **dict.fromkeys(("max_model_calls", "per_node", "timing"), 1),
     **dict.fromkeys(("shots", "follow_ups"), 0),
 }
 """The least each of these may be."""
-_AMOUNTS = ("timeout_s", "request_timeout_s", "task_timeout_s", "max_cost_usd", "max_time_s")
+_AMOUNTS = ("timeout_s", "request_timeout_s", "task_timeout_s", "max_cost_usd", "max_time_s", "poll_s")
 _ELSEWHERE = ("prompts", "contestants", "scorers", "fields", "preflight", "resume")
 """Keywords that become flags in a way of their own."""
 
@@ -192,6 +208,8 @@ def _check(options: Mapping[str, Any]) -> None:
             raise UsageError(f"{name}={value!r}: must be a whole number, {_WHOLE[name]} or more")
         if name in _AMOUNTS and not (number and value > 0):
             raise UsageError(f"{name}={value!r}: must be a number above 0")
+        if name == "on" and value != "ray":
+            raise UsageError(f"on={value!r}: must be 'ray'")
         if name == "choose_on" and value != "half":
             raise UsageError(f"choose_on={value!r}: must be 'half'")
 

@@ -13,6 +13,7 @@ from tiebreak.report.changes import Change, changes, check_protocols, unmatched
 from tiebreak.report.money import dollars
 from tiebreak.report.summary import ContestantSummary, Summary, summarise
 from tiebreak.report.verdict import probability
+from tiebreak.store.batches import waiting_batches
 from tiebreak.store.folder import is_running, run_label
 from tiebreak.store.reader import StoreReader
 
@@ -35,9 +36,14 @@ def list_row(folder: Path, info: RunInfo, done: int, result: Summary | None) -> 
         "at": f"{info.created_at:%Y-%m-%d %H:%M}",
         "done": done,
         "planned": planned,
-        "state": "running" if going else "finished" if done >= planned else "not finished",
+        "state": "running" if going else "finished" if done >= planned else _unfinished(folder),
         **(_result(result) if result and not going else dict.fromkeys(_RESULT, "")),
     }
+
+
+def _unfinished(folder: Path) -> str:
+    lines = sum(waiting.lines for waiting in waiting_batches(folder))
+    return f"waiting for {lines:,} answers in batches" if lines else "not finished"
 
 
 def result_of(reader: StoreReader, done: int) -> Summary | None:

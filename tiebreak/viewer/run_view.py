@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from tiebreak.core.batch import Waiting
 from tiebreak.core.run import RunInfo
 from tiebreak.report.browse import (
     Census,
@@ -25,6 +26,7 @@ from tiebreak.report.browse import (
 )
 from tiebreak.report.overview import account, browser, overview
 from tiebreak.report.summary import Summary, summarise, summarise_contestants
+from tiebreak.store.batches import BATCHES, waiting_batches
 from tiebreak.store.folder import DATABASE, is_running
 from tiebreak.store.looks import look_into
 from tiebreak.store.reader import StoreReader
@@ -143,11 +145,11 @@ class RunView:
         self._hits: dict[str, tuple[Stamp, set[str]]] = {}
 
     def stamp(self) -> Stamp:
-        """Changes when the store does; costs three looks at the file system."""
+        """Changes when the store does; costs a few looks at the file system."""
         found = []
-        for path in (self.folder / DATABASE, self.folder / f"{DATABASE}-wal", self.folder / VOTES):
+        for name in (DATABASE, f"{DATABASE}-wal", VOTES, BATCHES, f"{BATCHES}-wal"):
             try:
-                status = path.stat()
+                status = (self.folder / name).stat()
             except OSError:
                 found += [0, 0]
             else:
@@ -219,7 +221,13 @@ class RunView:
         going = is_running(self.folder)
         asked = numbers.items()
         rows = [_progress(label, *counts.get(n, (0, 0)), planned, ends.get(n), going=going) for label, n in asked]
-        return {"running": going, "contestants": rows}
+        waits = {waiting.contestant: in_words(waiting) for waiting in waiting_batches(self.folder)}
+        return {"running": going, "contestants": [{**row, "state": waits.get(row["label"], row["state"])} for row in rows]}
+
+
+def in_words(waiting: Waiting) -> str:
+    """What a provider has still to answer."""
+    return f"{waiting.lines:,} answers in batches, sent {waiting.since:%Y-%m-%d %H:%M} UTC"
 
 
 def _progress(label: str, done: int, failed: int, planned: int, end: str | None, *, going: bool) -> dict[str, Any]:

@@ -137,6 +137,7 @@
     if (answer.work) {
       card.append(make("p", "because", answer.work.summary));
       if (answer.work.diff) card.append(folded("Changes", colouredDiff(answer.work.diff)));
+      if (answer.work.tests) card.append(folded(answer.work.suite, make("pre", "", answer.work.tests)));
       if (answer.work.check) card.append(folded("Check output", make("pre", "", answer.work.check)));
       if (answer.work.steps?.length) card.append(folded(`Transcript (${answer.work.steps.length} steps)`, steps(answer.work)));
     }
