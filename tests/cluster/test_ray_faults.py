@@ -127,6 +127,16 @@ def finished(process, seconds=_ENDS_S):
     return out
 
 
+def wait_for(process, folder, *, more_than, seconds=150):
+    """Wait until a run has so many results on disk; a run that ends before says why in its own words."""
+    wait_until(lambda: committed(folder) > more_than or process.poll() is not None, seconds=seconds)
+    if committed(folder) > more_than:
+        return
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    pytest.fail(f"no more than {more_than} results within {seconds} s; the run said:\n{process.communicate()[0][-6000:]}")
+
+
 def test_questions_end_as_on_one_machine_and_keys_stay_where_they_are(network, exam, tmp_path):
     """Every trial ends once; no committed trial is asked again: what is asked twice was in flight at a fault.
 
@@ -142,7 +152,7 @@ def test_questions_end_as_on_one_machine_and_keys_stay_where_they_are(network, e
         line = (*asked_of, "--on", "ray", "--per-node", str(PER_NODE))
         line += ("--max-connections", str(3 * PER_NODE), "--send-keys", "--output", "three", "--no-csv")
         process = network.start(*line, cwd=tmp_path, **openai(server))
-        assert wait_until(lambda: committed(tmp_path / "three") > 3, seconds=120), process.poll()
+        wait_for(process, tmp_path / "three", more_than=3)
         assert keys_of_ray(network, process.pid) == []
         assert keys_of_ray(network, 0) != [], "the driver has the key: who looks for it finds it"
         havoc = Havoc(network, faults=FAULTS, seed=SEED)
@@ -178,8 +188,7 @@ def test_coding_tasks_and_a_killed_driver_end_as_on_one_machine(network, tasks, 
         process = network.start(*line, *options, "--output", "batch", cwd=tmp_path, **openai(server))
         folder, havoc = tmp_path / "batch", Havoc(network, faults=FAULTS // 2, seed=SEED + 1)
         for number in range(KILLS):
-            enough = number * TASKS // (KILLS + 1)
-            assert wait_until(lambda enough=enough: committed(folder) > enough, seconds=150), process.poll()
+            wait_for(process, folder, more_than=number * TASKS // (KILLS + 1))
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             before = results(folder)
