@@ -15,6 +15,7 @@ from support.specs import spec_of
 
 from tiebreak.cluster.executor import executor_on
 from tiebreak.cluster.inspection import Inspection
+from tiebreak.cluster.links import CannotWork, LinkBroken
 from tiebreak.cluster.messages import Parcel
 from tiebreak.core.contestant import AgentRef
 from tiebreak.core.errors import UsageError
@@ -357,6 +358,38 @@ async def test_where_no_machine_fits_nothing_is_asked(exam, server, tmp_path):
         await run_on(Told("a", who="a", version="0.0.9"), plan_for(exam, tmp_path / "run"))
     with pytest.raises(UsageError, match="no node is there"):
         await run_on(FakeCluster(), plan_for(exam, tmp_path / "none"))
+    assert server.ledger == []
+
+
+@pytest.mark.parametrize("error", [LinkBroken("its worker is gone"), TimeoutError(), RuntimeError("odd")])
+async def test_a_worker_that_fails_to_start_at_first_is_started_again(exam, server, tmp_path, error):
+    cluster, made = FakeCluster("a"), FakeCluster.start
+    failures = iter([error])
+
+    async def start(member, resources):
+        if (failure := next(failures, None)) is not None:
+            raise failure
+        return await made(cluster, member, resources)
+
+    cluster.start = start
+    await run_on(cluster, plan_for(exam, tmp_path / "run"))
+    assert len(results(tmp_path / "run")) == len(ROWS)
+
+
+async def test_where_no_worker_can_be_started_the_reason_is_told(exam, server, tmp_path):
+    """A reason that lasts is told at once; any other after some time of trying."""
+    cluster, tries = FakeCluster("a"), []
+
+    async def start(member, resources):
+        tries.append(member.name)
+        raise kind("no tiebreak is there")
+
+    cluster.start = start
+    for kind, least, most in ((CannotWork, 1, 1), (LinkBroken, 2, 5)):
+        tries.clear()
+        with pytest.raises(UsageError, match=r"take part in this run. a: a worker could not be started: no tiebreak is there"):
+            await run_on(cluster, plan_for(exam, tmp_path / kind.__name__))
+        assert least <= len(tries) <= most
     assert server.ledger == []
 
 

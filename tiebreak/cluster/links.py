@@ -21,6 +21,15 @@ class Member:
 class LinkBroken(Exception):
     """The worker at the other end is gone, or cannot be reached any more. A broken link is never mended."""
 
+    is_final = False
+    """Whether another worker there would fare no better."""
+
+
+class CannotWork(LinkBroken):
+    """No worker can be started there as the node is."""
+
+    is_final = True
+
 
 class Link(Protocol):
     """The way to one worker: what is told and heard comes in order and once, until the link breaks for good."""

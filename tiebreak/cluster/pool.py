@@ -71,6 +71,13 @@ class _Known:
     """Why it is left out."""
     failed_starts: int = 0
     again_at: float = 0.0
+    trouble: str = ""
+    """Why no worker could be started there the last time."""
+
+    @property
+    def may_come(self) -> bool:
+        """Whether another start could help."""
+        return not self.problems and self.failed_starts < _FAILED_STARTS
 
 
 @dataclass(slots=True, eq=False)
@@ -126,18 +133,28 @@ class Pool:
             await self._close()
 
     async def _first_look(self) -> None:
-        """Bring up every node there is; the first that is ready does not wait for the last beyond a start's time."""
-        members = await self._members()
-        for member in members:
+        """Bring up every node there is. A busy cluster may fail to start workers: while none is ready, it is tried again."""
+        ends = self.deadlines.awake_s + self.patience.nobody_s
+        await self._bring_up_all()
+        while not self.places.nodes and self.deadlines.awake_s < ends and self._somebody_may_come():
+            await asyncio.sleep(self.patience.look_s)
+            await self._bring_up_all()
+        left_out = [f"{known.member.name}: {problem}" for known in self._known.values() for problem in known.problems]
+        if not self.places.nodes:
+            failed = [f"{known.member.name}: {known.trouble}" for known in self._known.values() if known.trouble]
+            reasons = "; ".join((*left_out, *failed)) or "no node is there"
+            raise UsageError(f"no node of the cluster can take part in this run. {reasons}")
+        if left_out and self.terms.strict:
+            raise UsageError("--strict: " + "; ".join(left_out))
+
+    async def _bring_up_all(self) -> None:
+        for member in await self._members():
             self._bring_up_later(member)
         if starting := [known.task for known in self._known.values() if known.task is not None]:
             await asyncio.wait(starting)
-        left_out = [(known.member.name, problem) for known in self._known.values() for problem in known.problems]
-        if not self.places.nodes:
-            reasons = "; ".join(f"{name}: {problem}" for name, problem in left_out) or "no node is there"
-            raise UsageError(f"no node of the cluster can take part in this run. {reasons}")
-        if left_out and self.terms.strict:
-            raise UsageError("--strict: " + "; ".join(f"{name}: {problem}" for name, problem in left_out))
+
+    def _somebody_may_come(self) -> bool:
+        return any(known.may_come for known in self._known.values())
 
     async def _close(self) -> None:
         for task in self._tasks:
@@ -168,9 +185,9 @@ class Pool:
 
     def _bring_up_later(self, member: Member) -> None:
         known = self._known.setdefault(member.id, _Known(member))
-        if known.node is not None or known.task is not None or known.problems:
+        if known.node is not None or known.task is not None:
             return
-        if known.failed_starts < _FAILED_STARTS and self.deadlines.awake_s >= known.again_at:
+        if known.may_come and self.deadlines.awake_s >= known.again_at:
             known.task = asyncio.ensure_future(self._bring_up(known))
 
     async def _bring_up(self, known: _Known) -> None:
@@ -186,8 +203,10 @@ class Pool:
             else:
                 self._join(known, link)
                 self._changed(known.member, NodeState.READY, in_words(found))
-        except (TimeoutError, LinkBroken) as error:
-            self._failed_start(known, link, str(error) or f"it was not ready within {self.patience.start_s:g} s")
+        except LinkBroken as error:
+            self._failed_start(known, link, str(error), is_final=error.is_final)
+        except TimeoutError:
+            self._failed_start(known, link, f"it was not ready within {self.patience.start_s:g} s")
         except Exception as error:
             log.exception("a worker could not be started on %s", known.member.name)
             self._failed_start(known, link, f"unexpected {type(error).__name__}: {error}")
@@ -197,13 +216,14 @@ class Pool:
     async def _within_start(self, work: Awaitable[_T]) -> _T:
         return await asyncio.wait_for(work, self.patience.start_s)
 
-    def _failed_start(self, known: _Known, link: Link | None, reason: str) -> None:
+    def _failed_start(self, known: _Known, link: Link | None, reason: str, *, is_final: bool = False) -> None:
         if link is not None:
             link.end()
-        known.failed_starts += 1
+        known.failed_starts = _FAILED_STARTS if is_final else known.failed_starts + 1
         known.again_at = self.deadlines.awake_s + self.patience.look_s * 2.0**known.failed_starts
+        known.trouble = f"a worker could not be started: {reason}"
         if known.failed_starts in (1, _FAILED_STARTS):
-            self._changed(known.member, NodeState.LOST, f"a worker could not be started: {reason}")
+            self._changed(known.member, NodeState.LOST, known.trouble)
 
     def _join(self, known: _Known, link: Link) -> None:
         """A node that fits gets to work: what holds for the run, then whom it is to serve."""

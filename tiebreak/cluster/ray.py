@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tiebreak.cluster.links import PATIENCE, LinkBroken, Member, Patience
+from tiebreak.cluster.links import PATIENCE, CannotWork, LinkBroken, Member, Patience
 from tiebreak.cluster.worker import Worker
 from tiebreak.core.errors import UsageError
 from tiebreak.core.extras import optional
@@ -24,6 +25,7 @@ _SHUTDOWN_S = 10.0
 _AT_ONCE = 16
 """Calls a worker takes at once: it is told, heard and looked at by one each."""
 _GPU, _CPU = "GPU", "CPU"
+_REFUSED = re.compile(r"auth|token|version mismatch", re.IGNORECASE)
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 """A cluster of our own tells nobody that it runs."""
 
@@ -92,7 +94,7 @@ class RayLink:
         except errors.RayTaskError as error:
             raise LinkBroken(f"its worker failed: {_first_line(error.cause)}") from None
         except errors.RayError as error:
-            raise LinkBroken(_why_gone(error)) from None
+            raise _why_gone(error) from None
 
 
 class RayCluster:
@@ -148,7 +150,7 @@ def connected(*, patience: Patience = PATIENCE) -> Iterator[RayCluster]:
     try:
         # In this thread: what Ray starts ends with the thread that started it.
         with _without_secrets():
-            is_own = _init(ray, address)
+            is_own = _persistently(lambda: _init(ray, address), between=ray.shutdown)
     except Exception as error:
         why = _first_line(error)
         raise UsageError(f"the Ray cluster {_named(address)} cannot be used: {why}. Look at it with: ray status") from None
@@ -177,6 +179,18 @@ def _init(ray: Any, address: str) -> bool:
         # Where none runs, one of our own: without a dashboard, which anybody on this machine could look at.
         ray.init(address="local", include_dashboard=False, **given)
         return True
+
+
+def _persistently(start: Callable[[], bool], *, between: Callable[[], object]) -> bool:
+    """A cluster that is busy may be late for Ray's own limits once; one that refuses us would do so again."""
+    try:
+        return start()
+    except Exception as error:
+        if _REFUSED.search(str(error)):
+            raise
+    with contextlib.suppress(Exception):
+        between()
+    return start()
 
 
 def _refuse_unreachable(address: str) -> None:
@@ -218,13 +232,14 @@ def _member(node: dict[str, Any]) -> Member:
     return Member(id=node["NodeID"], name=node["NodeManagerAddress"], resources=resources)
 
 
-def _why_gone(error: BaseException) -> str:
+def _why_gone(error: BaseException) -> LinkBroken:
     """Ray's reasons run to pages; what matters is one line of them."""
     text = str(error)
     reason = next((line.strip() for line in text.splitlines() if "ModuleNotFoundError" in line), "")
     if reason:
-        return f"its worker could not be started: {reason}. Install tiebreak[ray] there, in the Python that Ray runs in"
-    return "its worker is gone" if "unavailable" not in text.lower() else "its worker cannot be reached"
+        cure = "Install tiebreak[ray] there, in the Python that Ray runs in"
+        return CannotWork(f"its worker could not be started: {reason}. {cure}")
+    return LinkBroken("its worker is gone" if "unavailable" not in text.lower() else "its worker cannot be reached")
 
 
 def _first_line(error: BaseException) -> str:
