@@ -85,9 +85,11 @@ class Leader:
         return None if len(self._numbers) == self._rows else self._groups[: self._rows]
 
     def _look(self) -> None:
-        groups = self._groups_so_far()
-        sure = frozenset.intersection(*(shown_better(table[:, : self._rows], self._done, groups) for table in self._tables))
-        self._settle(sure)
+        groups, (scores, second) = self._groups_so_far(), (table[:, : self._rows] for table in self._tables)
+        better = shown_better(scores, self._done, groups)
+        if better and not np.array_equal(scores, second, equal_nan=True):
+            better &= shown_better(second, self._done, groups)
+        self._settle(better)
 
     def _settle(self, better: frozenset[tuple[int, int]]) -> None:
         for winner, loser in sorted(better):

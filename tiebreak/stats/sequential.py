@@ -8,6 +8,7 @@ most α (Ville's inequality), however often somebody looks and whenever they sto
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -47,12 +48,18 @@ def _units(differences: Floats, groups: Integers | None) -> Floats:
 def _mixture(signs: Floats) -> Floats:
     """The logarithm of the stake after every win or loss: 2ⁿ·B(½ + wins, ½ + losses)/B(½, ½)."""
     n = len(signs)
-    wins = np.cumsum(signs > 0)
-    losses = np.arange(1, n + 1) - wins
-    halves = np.concatenate([[0.0], np.cumsum(np.log(np.arange(n) + 0.5))])
-    factorials = np.cumsum(np.log(np.arange(1, n + 1)))
-    grown: Floats = np.arange(1, n + 1) * math.log(2) + halves[wins] + halves[losses] - factorials
+    halves, even = _parts(1 << n.bit_length())
+    wins = (signs > 0).cumsum()
+    grown: Floats = even[:n] + halves[wins] + halves[np.arange(1, n + 1) - wins]
     return grown
+
+
+@cache
+def _parts(size: int) -> tuple[Floats, Floats]:
+    """What of the stake does not depend on who won: log Γ(½ + k)/Γ(½) from k = 0, and n·log 2 − log n! from n = 1."""
+    numbers = np.arange(1, size + 1)
+    halves = np.concatenate([[0.0], np.cumsum(np.log(numbers - 0.5))])
+    return halves, numbers * math.log(2) - np.cumsum(np.log(numbers))
 
 
 def _betting(units: Floats) -> Floats:
