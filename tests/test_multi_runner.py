@@ -417,8 +417,11 @@ def test_parallel_runs_at_once_and_keeps_the_order():
     heard = []
 
     def wait(model: str, dataset: str) -> dict:
-        together.wait(10)
-        time.sleep(0.3 * (2 - MODELS.index(model)))
+        together.wait(60)
+        # The last one ends first, and each of the others once those behind it have been heard.
+        ends = time.monotonic() + 60
+        while len(heard) < 2 - MODELS.index(model) and time.monotonic() < ends:
+            time.sleep(0.01)
         return {"overall_score": 1}
 
     runner = MultiModelBenchmarkRunner(
@@ -433,13 +436,14 @@ def test_parallel_runs_at_once_and_keeps_the_order():
 
 def test_no_more_models_at_once_than_workers():
     """max_workers is a promise."""
-    lock, now, most = threading.Lock(), 0, 0
+    lock, now, most, pair = threading.Lock(), 0, 0, threading.Barrier(2)
 
     def count(model: str, dataset: str) -> dict:
         nonlocal now, most
         with lock:
             now += 1
             most = max(most, now)
+        pair.wait(60)
         time.sleep(0.02)
         with lock:
             now -= 1

@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
-from support.command import events, only_run, read_csv, run, start
+from support.command import ROOT, clean_environment, events, only_run, read_csv, run, start
 from support.seeds import RUN_LINES, make_checkout, run_as_printed
 from support.server import KEY, Asked, FakeServer, Fault
 
@@ -176,15 +178,14 @@ def test_some_failed_trials_are_partial_unless_allowed(tmp_path: Path) -> None:
 def test_timeout_ends_the_model_and_keeps_what_finished(tmp_path: Path) -> None:
     with FakeServer(latency_s=0.3) as server:
         line = "--models openai/slow,baseline/random --dataset truthfulness --timeout 2 --max-connections 4"
-        began = time.monotonic()
         done = run(*line.split(), cwd=tmp_path, **server.environment())
-        took = time.monotonic() - began
 
     assert done.returncode == 2
-    assert took < 8
+    # Four at once, each for 0.3 s: in two seconds, and however busy the machine is, no more than these were asked.
+    assert len(server.ledger) <= 4 * (2 / 0.3 + 2)
     assert "timed out after 2 seconds; raise --timeout" in done.stdout
     rows = read_csv(only_run(tmp_path) / "trials.csv")
-    assert 4 <= sum(row["model"] == "openai/slow" for row in rows) < 365
+    assert 0 < sum(row["model"] == "openai/slow" for row in rows) < 365
     assert sum(row["model"] == "baseline/random" for row in rows) == 365
 
 
@@ -230,7 +231,7 @@ def _stored(folder: Path) -> int:
         connection.close()
 
 
-def _wait_for(condition: object, seconds: float = 10) -> None:
+def _wait_for(condition: object, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < deadline, "waited too long"
@@ -243,7 +244,7 @@ def test_ctrl_c_once_drains_and_leaves_a_resumable_run(tmp_path: Path) -> None:
         process = start(*line.split(), cwd=tmp_path, **server.environment())
         _wait_for(lambda: len(server.ledger) >= 12)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=10)
+        out, _ = process.communicate(timeout=60)
         asked = len(server.ledger)
 
         assert process.returncode == 130
@@ -256,18 +257,29 @@ def test_ctrl_c_once_drains_and_leaves_a_resumable_run(tmp_path: Path) -> None:
         assert len({a.prompt for a in server.ledger}) == len(server.ledger) == 365
 
 
-def test_ctrl_c_twice_stops_within_two_seconds(tmp_path: Path) -> None:
-    with FakeServer(latency_s=30) as server:
-        process = start("--model", "gpt-4", "--dataset", "truthfulness", cwd=tmp_path, **server.environment())
+PATIENT = "import sys, tiebreak.engine.execute as engine; engine._DRAIN_S = 600; from tiebreak.cli import main; sys.exit(main())"
+"""The program, waiting ten minutes for what is in flight: only the second signal can end it sooner."""
+
+
+def test_ctrl_c_twice_stops_at_once(tmp_path: Path) -> None:
+    with FakeServer(latency_s=600) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PATIENT, "run", "--model", "gpt-4", "--dataset", "truthfulness"],
+            cwd=tmp_path,
+            env=clean_environment(**server.environment(), PYTHONPATH=str(ROOT)),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
         _wait_for(lambda: len(server.ledger) >= 4)
         process.send_signal(signal.SIGINT)
-        time.sleep(0.3)
+        # Signals that come together are one: the second is sent when the first has been understood.
+        while "Once more stops at once" not in process.stdout.readline():
+            assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        began = time.monotonic()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
     assert process.returncode == 130
-    assert time.monotonic() - began < 2
 
 
 def test_terminate_exits_143(tmp_path: Path) -> None:

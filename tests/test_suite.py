@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import covered_rooms
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -73,6 +75,26 @@ def test_every_target_that_the_documents_name_exists() -> None:
     for name in named:
         assert re.search(rf"^{name}\b", shown, re.MULTILINE), name
         subprocess.run(["make", "-n", name], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_coverage_is_told_by_room(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines of a room's files are added up; one room below the least is named, and fails."""
+
+    def file(run: int, there: int) -> dict[str, dict[str, int]]:
+        return {"summary": {"covered_lines": run, "num_statements": there}}
+
+    files = {"tiebreak/store/a.py": file(90, 90), "tiebreak/store/b.py": file(0, 10), "tiebreak/api.py": file(9, 10)}
+    path = tmp_path / "coverage.json"
+    path.write_text(json.dumps({"files": files}))
+    assert covered_rooms.main(str(path)) == 0
+    path.write_text(
+        json.dumps({"files": {**files, "tiebreak/wire/a.py": file(84, 100), "tiebreak/core/__init__.py": file(0, 0)}})
+    )
+    capsys.readouterr()
+    assert covered_rooms.main(str(path)) == 1
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first == " 84.0 %  wire (16 of 100 lines are not run)  <- too few"
+    assert [line.split()[2] for line in others] == ["store", "api"]
 
 
 def test_the_slow_list_is_written_from_times(tmp_path: Path) -> None:

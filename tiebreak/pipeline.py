@@ -40,7 +40,7 @@ from tiebreak.report.summary import Summary, summarise
 from tiebreak.report.tabular import write_files
 from tiebreak.report.work_files import write_work_files
 from tiebreak.store.batches import BATCHES, BatchBook, has_batches
-from tiebreak.store.folder import DATABASE, at_rest, has_database
+from tiebreak.store.folder import DATABASE, at_rest, has_database, unused_folder
 from tiebreak.store.looks import look_into
 from tiebreak.store.reader import FiguresKeeper, StoreReader
 from tiebreak.store.store import STANDING, Store, bring_in_votes, continued
@@ -68,6 +68,7 @@ __all__ = [
     "to_ask",
     "up_to_date",
     "without_schema",
+    "write_elsewhere",
     "write_reports",
 ]
 
@@ -320,10 +321,10 @@ def describe(plan: Plan, clock: Clock) -> RunInfo:
     )
 
 
-def read_summary(folder: Path) -> Summary:
+def read_summary(folder: Path, *, answers: bool = True) -> Summary:
     """The summary of a run, from its store alone."""
     seen = settle(folder)
-    with StoreReader(folder) as reader:
+    with StoreReader(folder, answers=answers) as reader:
         return summarise(reader, seen=seen)
 
 
@@ -347,14 +348,24 @@ def settle(folder: Path) -> bool:
 
 def write_reports(folder: Path, *, csv_path: Path | None, summary: Summary | None = None) -> list[Path]:
     """Write the run's files and say where they are; `csv_path` None leaves the CSV out."""
-    report = folder / REPORT_JSON
     seen = settle(folder)
     # Whoever has a summary has read the store already.
     with StoreReader(folder, check=summary is None) as reader:
-        summary = summary or summarise(reader, seen=seen)
-        write_files(reader, summary, report, csv_path)
-        written = write_work_files(reader, summary, folder) if summary.tasks else []
-        page = write_page(reader, summary, folder / REPORT_HTML)
+        return _write_files(reader, summary or summarise(reader, seen=seen), folder, csv_path)
+
+
+def write_elsewhere(folder: Path, into: Path, *, csv: bool = True, answers: bool = True) -> list[Path]:
+    """Write a run's files into another folder, as they are or without what was asked and answered."""
+    seen, into = settle(folder), unused_folder(into)
+    with StoreReader(folder, answers=answers) as reader:
+        return _write_files(reader, summarise(reader, seen=seen), into, into / TRIALS_CSV if csv else None)
+
+
+def _write_files(reader: StoreReader, summary: Summary, into: Path, csv_path: Path | None) -> list[Path]:
+    report = into / REPORT_JSON
+    write_files(reader, summary, report, csv_path)
+    written = write_work_files(reader, summary, into) if summary.tasks else []
+    page = write_page(reader, summary, into / REPORT_HTML)
     return [page, *written, report] if csv_path is None else [page, *written, report, csv_path]
 
 

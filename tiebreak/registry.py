@@ -539,12 +539,15 @@ def make_strategy(name: str, contestants: Sequence[str], planned: int) -> Strate
     return cast(Strategy, _loaded("strategies", name, lambda: found(contestants, planned)))
 
 
-def export_with(name: str, folder: Path, path: Path) -> None:
+def export_with(name: str, folder: Path, path: Path, *, answers: bool = True) -> None:
     """Have an exporter write a run into a file: a registered one, or code by its place."""
     exporter = plugin("exporters", name)
     if name in PLUGINS["exporters"]:
-        exporter(folder, path)
+        exporter(folder, path, answers=answers)
         return
+    if not answers:
+        own = ", ".join(PLUGINS["exporters"])
+        raise UsageError(f"only {own} can leave the answers out: the exporter {name} reads the run by itself")
     # Written beside, and moved into its place when it is whole: what was there stays until then.
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".export-") as place:
         made = Path(place) / path.name

@@ -245,6 +245,37 @@ def test_export_writes_into_the_runs_folder_or_where_it_is_told(form: str, name:
     assert "Traceback" not in refused.stderr
 
 
+def test_a_report_without_answers_goes_into_a_new_folder_and_says_none(tmp_path: Path) -> None:
+    """Nor does the terminal: the worst samples are not listed. The run keeps its own files, with the answers."""
+    folder = write_run(tmp_path / "r", [Planted(label="a", planted=[1.0, 0.0], texts=["SECRET"] * 2)], 2)
+    asked = [["report", "r"], ["report", "r", "--without-answers", "--output", "public"]]
+    (_, whole), (code, bare) = (invoked(*line, cwd=tmp_path) for line in asked)
+
+    assert "got 'SECRET'" in whole
+    assert (code, "answer 1" in bare, "SECRET" in bare) == (0, False, False)
+    assert {path.name for path in (tmp_path / "public").iterdir()} == {
+        "comparison_report.html", "comparison_report.json", "trials.csv"
+    }  # fmt: skip
+    assert "SECRET" in (folder / "trials.csv").read_text()
+    assert "SECRET" not in (tmp_path / "public" / "trials.csv").read_text()
+    for line, said in [
+        (["report", "r", "--without-answers"], "name a new folder for the report, with --output"),
+        (["report", "r", "r", "--output", "two"], "--output takes the report of one run"),
+        (["report", "r", "--output", "public"], "public is not empty; name a new folder"),
+    ]:
+        code, shown = invoked(*line, cwd=tmp_path)
+        assert (code, said in " ".join(shown.split())) == (1, True), shown
+    code, shown = invoked("export", "r", "--to", "junit", "--without-answers", "--output", "-", cwd=tmp_path)
+    assert (code, "<failure" in shown, "SECRET" in shown) == (0, True, False)
+
+
+def invoked(*line: str, cwd: Path) -> tuple[int, str]:
+    """A command in this process, in a folder: its exit code and all that it said."""
+    with contextlib.chdir(cwd):
+        done = CliRunner().invoke(tiebreak, list(line))
+    return done.exit_code, done.output + (str(done.exception) if done.exception else "")
+
+
 def test_the_gate_fails_only_when_the_test_says_worse(tmp_path: Path, questions: Path) -> None:
     """The same model passes; a slightly worse one passes, and is told what would have been caught; a much worse one fails."""
     ask(tmp_path, "r", "scripted/good.json")

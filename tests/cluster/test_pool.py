@@ -19,10 +19,11 @@ from tiebreak.cluster.links import CannotWork, LinkBroken
 from tiebreak.cluster.messages import Parcel
 from tiebreak.core.contestant import AgentRef
 from tiebreak.core.errors import UsageError
-from tiebreak.core.events import ContestantFinished, ContestantState, NodeChanged, NodeState, TrialFinished, TrialStep
+from tiebreak.core.events import ContestantFinished, ContestantState, NodeChanged, NodeState, TrialFinished, TrialLost, TrialStep
 from tiebreak.engine.stop import Stop
 from tiebreak.pipeline import make_plan, run_plan
 from tiebreak.registry import make_ref
+from tiebreak.report.summary import summarise
 from tiebreak.spec.flags import Flags
 from tiebreak.store.reader import StoreReader
 
@@ -264,6 +265,38 @@ async def test_a_budget_holds_for_all_machines_together(exam, server, tmp_path):
     with StoreReader(tmp_path / "run") as reader:
         used = next(reader.rows("SELECT sum(input_tokens + output_tokens) FROM trials"))[0]
     assert 0 < used <= 300
+
+
+async def test_a_resumed_run_knows_what_a_lost_machine_may_have_used(exam, server, tmp_path):
+    """All that the server could charge for, in both sessions together, fits into the cap; what was lost is in no score."""
+    cap, answer = 600, 14
+    spec = spec_of([make_ref("openai", "gpt-x")], str(exam), tmp_path / "run", max_total_tokens=cap, max_connections=12)
+    capped = tuple(replace(c, model=replace(c.model, settings={"max_tokens": 5})) for c in spec.contestants)
+    spec, cluster, events = replace(spec, contestants=capped), FakeCluster("a", "b", "c"), []
+    server.hold()
+
+    async def lose_one():
+        while server.in_flight < 9:
+            await asyncio.sleep(0.01)
+        cluster.take_down("b")
+        while not lost(events):
+            await asyncio.sleep(0.01)
+        server.release()
+
+    losing = asyncio.ensure_future(lose_one())
+    await run_on(cluster, make_plan(spec), watch=events.append, flags=Flags(per_node=4))
+    await losing
+    again = [e.result for e in events if isinstance(e, TrialLost)]
+    assert 0 < len(again) <= 4
+    assert {one.failure.attempts for one in again} == {1}
+    first = len(server.ledger)
+    assert ended(events)["openai/gpt-x"][0] is ContestantState.OUT_OF_BUDGET
+    await run_plan(make_plan(spec))
+    assert first * answer <= cap
+    assert len(server.ledger) * answer <= cap
+    with StoreReader(tmp_path / "run") as reader:
+        assert next(reader.rows("SELECT count(*) FROM trials WHERE failure LIKE '%lost with%'"))[0] == len(again)
+        assert {c.failed for c in summarise(reader).contestants} == {0}
 
 
 async def test_failed_calls_are_tried_again_as_on_one_machine(exam, server, tmp_path):

@@ -8,7 +8,6 @@ import json
 import os
 import random
 import re
-import shlex
 import signal
 import sqlite3
 import threading
@@ -212,23 +211,49 @@ def test_coding_tasks_and_a_killed_driver_end_as_on_one_machine(network, tasks, 
         network.bring_back(node)
 
 
-def test_the_commands_of_the_page_work_as_printed(network, exam, tmp_path):
-    """From one machine to a cluster in five commands: the last two here, on the cluster the first three make."""
-    page = (ROOT / "docs" / "cluster.md").read_text()
-    lines = re.findall(r"^(pip install .*|ray start .*|tiebreak .*)$", page.partition("\n## What holds")[0], re.MULTILINE)
-    install, head, other, doctor, run = lines
-    assert "tiebreak[ray]" in install and "ray = [" in (ROOT / "pyproject.toml").read_text()
-    assert head.split()[:3] == network.started[0][:3] == [*other.split()[:2], "--head"]
-    assert {head.split()[3]} <= set(network.started[0])
-    assert other.split()[2].replace("HEAD", network.address(0)) in network.started[1]
+def test_a_budget_holds_when_a_node_is_lost_with_calls_in_flight(network, tmp_path):
+    """What the server could charge for stays below the cap, also by what a resumed run asks: lost calls count at their worst."""
+    rows = [{"id": f"q{i}", "question": f"What is {i} + {i}?", "answer": "A"} for i in range(120)]
+    (tmp_path / "exam.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "models_config.yaml").write_text(PRICED)
+    in_flight = 3 * PER_NODE
     with FakeServer(host=network.host) as server:
-        code, said = network.run(*shlex.split(doctor)[1:], cwd=tmp_path, **openai(server))
-        assert code == 0, said
-        assert len(re.findall(r"^✓ node ", said, re.MULTILINE)) == 3
-        # The nodes have no keys of their own here: the page says how they get them.
-        code, said = network.run(*shlex.split(run)[1:], "--send-keys", cwd=tmp_path, **openai(server))
-        assert code == 0, said
-        assert len(server.ledger) == QUESTIONS
+        line = (
+            "run",
+            "--model",
+            "gpt-x",
+            "--max-tokens",
+            "4",
+            "--max-cost",
+            str(CAP_USD),
+            "--on",
+            "ray",
+            "--send-keys",
+            "--no-csv",
+        )
+        line += ("--per-node", str(PER_NODE), "--max-connections", str(in_flight))
+        server.hold()
+        process = network.start(*line, "--dataset", "exam.jsonl", "--output", "capped", cwd=tmp_path, **openai(server))
+        # No answer comes: the node is lost with all the calls it may have in flight.
+        assert wait_until(lambda: server.in_flight == in_flight or process.poll() is not None, seconds=100)
+        network.kill(2)
+        assert wait_until(lambda: server.in_flight == in_flight - PER_NODE or process.poll() is not None, seconds=30)
+        server.release()
+        out = finished(process)
+        assert process.returncode == 2, out[-6000:]
+        assert "node 10" in out and "lost" in out and "--max-cost" in out, out[-6000:]
+        bill = CALL_USD * len(server.ledger)
+        print(f"\nbudget: ${bill:.2f} of ${CAP_USD} for {len(server.ledger)} calls, {committed(tmp_path / 'capped')} results")
+        assert CAP_USD / 2 < bill <= CAP_USD
+        # What was lost is known to whoever resumes the run, here on this machine alone.
+        again = run_here("run", "--resume", "capped", "--no-csv", cwd=tmp_path, **openai(server))
+        assert again.returncode == 2, again.stdout + again.stderr
+        assert CALL_USD * len(server.ledger) <= CAP_USD
+
+
+CALL_USD, CAP_USD = 0.03, 1.5
+"""An answer has three tokens; one more would be the longest that is allowed."""
+PRICED = "models:\n  - {name: gpt-x, provider: openai, price: {input: 0, output: 10000}}\n"
 
 
 def keys_of_ray(network, driver_pid):

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from support.command import ROOT, clean_environment
+from support.server import FakeServer
 
 HEALTH = {
     "RAY_health_check_initial_delay_ms": "1000",
@@ -52,8 +53,6 @@ class RayNetwork:
         self.net = f"10.{78 + os.getpid() % 100}.{(os.getpid() // 100 + number) % 250}"
         self.folder = Path(tempfile.mkdtemp(prefix="tiebreak-ray-"))
         self.token = self.folder / "token"
-        self.started: dict[int, list[str]] = {}
-        """How Ray was started on each node."""
 
     @property
     def host(self) -> str:
@@ -186,8 +185,7 @@ class RayNetwork:
         place = ["--head", "--port=6379", "--include-dashboard=false", f"--temp-dir={self.folder / 'ray'}"]
         if node:
             place = [f"--address={self.address(0)}:6379"]
-        self.started[node] = ["ray", "start", *place]
-        command = ["ip", "netns", "exec", self._name(node), ray, *self.started[node][1:]]
+        command = ["ip", "netns", "exec", self._name(node), ray, "start", *place]
         command += [f"--node-ip-address={self.address(node)}", "--num-cpus=0", "--disable-usage-stats"]
         command += ["--object-store-memory=100000000"]
         environment = self.environment()
@@ -207,6 +205,65 @@ class RayNetwork:
 
     def _ip(self, *words: str, check: bool = True) -> None:
         subprocess.run(["ip", *words], check=check, capture_output=True, timeout=30)
+
+
+class PrintedNetwork(RayNetwork):
+    """Nodes that are made by the very lines of docs/cluster.md; each machine has a home, and so a token, of its own."""
+
+    def __init__(self, head: str, other: str, **environment: str) -> None:
+        super().__init__(nodes=2)
+        self.lines = (head, other)
+        self.environment_of_shells = environment
+        """What is set in every shell: also when a node's Ray is started."""
+        self.server = FakeServer(host=self.host)
+
+    def home(self, node: int) -> Path:
+        """Where the token of a machine is."""
+        return self.folder / f"home-{node}"
+
+    def shell(self, node: int, line: str, *, cwd: Path, timeout: float = _START_S, **environment: str) -> tuple[int, str]:
+        """Type a line on a machine: its exit code and what was said."""
+        # All machines share this one's disk: Ray's folder is kept apart from the one of whoever else uses Ray here.
+        ray = {
+            "RAY_AUTH_MODE": "token",
+            "RAY_TMPDIR": str(self.folder),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "HOME": str(self.home(node)),
+        }
+        with tempfile.TemporaryFile("w+") as said:
+            done = subprocess.run(
+                ["ip", "netns", "exec", self._name(node), "bash", "-c", line],
+                cwd=cwd, env=clean_environment(**{**ray, **HEALTH, **self.environment_of_shells, **environment}),
+                stdout=said, stderr=subprocess.STDOUT, check=False, timeout=timeout,
+            )  # fmt: skip
+            said.seek(0)
+            return done.returncode, said.read()
+
+    def _wire(self) -> None:
+        super()._wire()
+        self.server.__enter__()
+        self.environment_of_shells |= self.server.environment()
+
+    def __exit__(self, *_: object) -> None:
+        self.server.__exit__()
+        super().__exit__()
+
+    def _start_ray(self, node: int) -> None:
+        self.home(node).mkdir(exist_ok=True)
+        if node:
+            token = self.home(node) / ".ray" / "auth_token"
+            token.parent.mkdir(exist_ok=True)
+            shutil.copyfile(self.home(0) / ".ray" / "auth_token", token)
+        else:
+            code, said = self.shell(0, "ray get-auth-token --generate", cwd=self.folder)
+            assert code == 0, said
+        line = self.lines[1].replace("HEAD", self.address(0)) if node else self.lines[0]
+        for _ in range(_STARTS):
+            code, said = self.shell(node, line, cwd=self.folder)
+            if code == 0:
+                return
+            self.kill(node)
+        raise AssertionError(said)
 
 
 def _send(pid: int, number: signal.Signals) -> None:

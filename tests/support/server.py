@@ -76,6 +76,8 @@ class FakeServer:
         self.answer_tokens = answer_tokens
         self.host = host
         self._slots = asyncio.Semaphore(slots)
+        self._answering = asyncio.Event()
+        self._answering.set()
         self.fault = fault
         self.ollama_models = ollama_models
         self.preflight_fault = preflight_fault
@@ -99,6 +101,14 @@ class FakeServer:
     @property
     def url(self) -> str:
         return f"http://{self.host}:{self.port}"
+
+    def hold(self) -> None:
+        """Keep every answer back, until `release`."""
+        self._loop.call_soon_threadsafe(self._answering.clear)
+
+    def release(self) -> None:
+        """Give the answers that were kept back, and answer as usual."""
+        self._loop.call_soon_threadsafe(self._answering.set)
 
     def environment(self) -> dict[str, str]:
         """Variables that send every provider here."""
@@ -152,6 +162,7 @@ class FakeServer:
         try:
             async with self._slots:
                 await asyncio.sleep(self.latency_s)
+                await self._answering.wait()
         finally:
             self.in_flight -= 1
         if fault is not None:

@@ -292,16 +292,25 @@ def audit(dataset: str, data: Path | None, field: tuple[str, ...]) -> int:
     return show_audit(dataset, SampleFlags(data=data, field=field).source)
 
 
+without_answers = click.option(
+    "--without-answers", is_flag=True, help="Leave out what was asked and answered: scores, times and costs alone."
+)
+
+
 @tiebreak.command(short_help="Rewrite a run's files from its store, and show the result.")
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
 @click.option("--no-csv", is_flag=True, help="Write no CSV.")
 @click.option("--markdown", is_flag=True, help="The result as Markdown on standard output.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON on standard output.")
-def report(runs: tuple[str, ...], no_csv: bool, markdown: bool, as_json: bool) -> int:
+@click.option("--output", type=click.Path(path_type=Path), metavar="FOLDER", help="Write the files into a new folder instead.")
+@without_answers
+def report(
+    runs: tuple[str, ...], *, no_csv: bool, markdown: bool, as_json: bool, output: Path | None, without_answers: bool
+) -> int:
     """Rewrite every file of RUN from its store, and show the result; without RUN, of the last one."""
     from tiebreak.cli.report import report_runs
 
-    return report_runs(runs, csv=not no_csv, markdown=markdown, as_json=as_json)
+    return report_runs(runs, csv=not no_csv, markdown=markdown, as_json=as_json, output=output, answers=not without_answers)
 
 
 @tiebreak.command(short_help="Say what changed between two runs, sample by sample.")
@@ -377,7 +386,8 @@ def score(run: str, scorer: str | None, **wanted: Any) -> int:
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, - for standard output; else in the run's folder."
 )
-def export(run: str, form: str, output: Path | None) -> int:
+@without_answers
+def export(run: str, form: str, output: Path | None, *, without_answers: bool) -> int:
     """Write RUN in a form other programs read.
 
     junit: a test case per trial, for CI. markdown: for a pull request or GITHUB_STEP_SUMMARY.
@@ -386,7 +396,7 @@ def export(run: str, form: str, output: Path | None) -> int:
     """
     from tiebreak.cli.report import export_run
 
-    return export_run(run, form, output)
+    return export_run(run, form, output, answers=not without_answers)
 
 
 @tiebreak.command(short_help="Give a run a label, shown in lists.")

@@ -20,6 +20,7 @@ from tiebreak.core.events import (
     NodeChanged,
     NodeState,
     TrialFinished,
+    TrialLost,
     TrialStep,
 )
 from tiebreak.core.trial import Outcome, TrialResult
@@ -448,12 +449,12 @@ _EVENTS: dict[type[Event], str] = {
 
 
 def _event_data(event: Event) -> dict[str, Any]:
-    if not isinstance(event, TrialFinished):
+    if not isinstance(event, TrialFinished | TrialLost):
         return {"event": _EVENTS[type(event)], **msgspec.structs.asdict(event)}
     result = event.result
     primary, failure, contestant = result.primary, result.failure, result.trial.contestant
     return {
-        "event": "trial_finished",
+        "event": "trial_finished" if isinstance(event, TrialFinished) else "trial_lost",
         "contestant": contestant.label,
         "model": contestant.model.label,
         "agent": contestant.agent.label,

@@ -20,7 +20,7 @@ from tiebreak.cli.run import show
 from tiebreak.cli.terminal import echo, harmless_json
 from tiebreak.config import results_root
 from tiebreak.core.errors import StoreError, UsageError
-from tiebreak.pipeline import REPORT_JSON, read_summary, rebuild
+from tiebreak.pipeline import REPORT_JSON, read_summary, rebuild, write_elsewhere
 from tiebreak.registry import export_with, plugin
 from tiebreak.report.exports import FILES
 from tiebreak.report.tabular import summary_data
@@ -30,26 +30,36 @@ from tiebreak.store.store import bring_in_votes
 _SHOWN_FIRST = ("comparison_report.html", REPORT_JSON)
 
 
-def report_runs(runs: Sequence[str], *, csv: bool, markdown: bool, as_json: bool) -> int:
-    """Rewrite every file of the runs, and show what they say."""
+def report_runs(
+    runs: Sequence[str], *, csv: bool, markdown: bool, as_json: bool, output: Path | None = None, answers: bool = True
+) -> int:
+    """Rewrite every file of the runs, or write them elsewhere, and show what they say."""
     console = Console(to_stderr=as_json or markdown)
-    for folder in [find_run(run, results_root()) for run in runs] or [last_run(results_root())]:
-        summary = read_summary(folder)
-        written = rebuild(folder, csv=csv, summary=summary)
+    folders = [find_run(run, results_root()) for run in runs] or [last_run(results_root())]
+    if output is None and not answers:
+        raise UsageError("name a new folder for the report, with --output: the run keeps its own, with the answers")
+    if output is not None and len(folders) > 1:
+        raise UsageError("--output takes the report of one run; name one")
+    for folder in folders:
+        summary = read_summary(folder, answers=answers)
+        if output is None:
+            written = rebuild(folder, csv=csv, summary=summary)
+        else:
+            written = write_elsewhere(folder, output, csv=csv, answers=answers)
         if as_json:
             click.echo(harmless_json(msgspec.json.encode(summary_data(summary))))
         else:
-            show(summary, folder, console, markdown=markdown)
+            show(summary, folder, console, markdown=markdown, answers=answers)
         console.written(written)
     return 0
 
 
-def export_run(run: str, form: str, output: Path | None) -> int:
+def export_run(run: str, form: str, output: Path | None, *, answers: bool = True) -> int:
     """Write the run in one form that other programs read, and say where; - is standard output."""
     folder = find_run(run, results_root())
     plugin("exporters", form)
     if output == Path("-"):
-        return _to_standard_output(folder, form)
+        return _to_standard_output(folder, form, answers=answers)
     if output is None and form not in FILES:
         raise UsageError(f"name the file that {form} is to write, with --output")
     path = output or folder / FILES[form]
@@ -58,18 +68,18 @@ def export_run(run: str, form: str, output: Path | None) -> int:
         raise UsageError(f"{path} is a file of the run itself, and is not written over; name another")
     if path.exists() and path.suffix != suffix:
         raise UsageError(f"{path} is there already, and is no {suffix} file: it is not written over; name another")
-    _export(folder, form, path)
+    _export(folder, form, path, answers=answers)
     Console().written([path])
     return 0
 
 
-def _to_standard_output(folder: Path, form: str) -> int:
+def _to_standard_output(folder: Path, form: str, *, answers: bool) -> int:
     """The file's own bytes in a pipe, its words on a terminal; bytes that are no words have no place on one."""
     if form == "parquet" and sys.stdout.isatty():
         raise UsageError("Parquet is not text: send it to a program or a file, or name one with --output")
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / FILES.get(form, "export")
-        _export(folder, form, path)
+        _export(folder, form, path, answers=answers)
         data = path.read_bytes()
     if sys.stdout.isatty():
         echo(data.decode("utf-8", "replace").rstrip("\n"))
@@ -78,9 +88,9 @@ def _to_standard_output(folder: Path, form: str) -> int:
     return 0
 
 
-def _export(folder: Path, form: str, path: Path) -> None:
+def _export(folder: Path, form: str, path: Path, *, answers: bool) -> None:
     try:
-        export_with(form, folder, path)
+        export_with(form, folder, path, answers=answers)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror}; name another file with --output") from None
 

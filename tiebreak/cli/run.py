@@ -458,10 +458,10 @@ def _held_against(baseline: Baseline | None, folder: Path, changed: Sequence[str
     return changes(baseline, now, changed=changed), unmatched(baseline, now, changed)
 
 
-def show(summary: Summary, folder: Path, console: Console, *, markdown: bool = False) -> None:
+def show(summary: Summary, folder: Path, console: Console, *, markdown: bool = False, answers: bool = True) -> None:
     """One contestant at length, several as a table; what was done on coding tasks, where there are any."""
     only_tasks = summary.tasks is not None and summary.info.planned_tasks == summary.info.planned
-    with StoreReader(folder, check=False) as reader:
+    with StoreReader(folder, check=False, answers=answers) as reader:
         if markdown:
             console.markdown(markdown_report(summary, notes=[*judge_notes(reader), *judging_notes(summary.judging)]))
             return
@@ -471,7 +471,7 @@ def show(summary: Summary, folder: Path, console: Console, *, markdown: bool = F
         if len(summary.contestants) > 1 or only_tasks:
             console.comparison(summary, table=not only_tasks)
         else:
-            worst = worst_samples(reader, summary.contestants[0].label)
+            worst = worst_samples(reader, summary.contestants[0].label) if answers else []
             console.details(summary.contestants[0], worst, summary.info.protocol.dataset)
         console.judging(summary.judging)
         for note in judge_notes(reader):

@@ -6,12 +6,34 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tiebreak.cluster.messages import Admit, Answered, Ask, CallFailed, GaveUp, Refuse, Withdrawn
+from tiebreak.cluster.messages import Admit, Answered, Ask, CallFailed, GaveUp, Refuse, Withdrawn, is_contestants
 from tiebreak.core.errors import ProviderError
+from tiebreak.core.message import Usage
 from tiebreak.engine.stop import ContestantOver, Interrupted
-from tiebreak.engine.traffic import Gate, Ticket
+from tiebreak.engine.traffic import Gate, Ticket, may_have_cost
 
 CallWord = Ask | Withdrawn | Answered | CallFailed | GaveUp
+
+
+@dataclass(slots=True)
+class Taken:
+    """What the calls of one trial took so far: of its own model, not of judges."""
+
+    answered: int = 0
+    usage: Usage = field(default_factory=lambda: Usage(cost_usd=0.0))
+    """Of those that were answered."""
+    unknown: int = 0
+    """Calls that may have been paid for, and nobody knows."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Sent:
+    """A call that was let through and is not settled."""
+
+    gate: Gate
+    ticket: Ticket
+    taken: Taken
+    """Where it is noted down."""
 
 
 @dataclass(slots=True)
@@ -23,7 +45,9 @@ class Calls:
     waits: Callable[[int, int], None]
     """Told by how many the calls of a lease that wait have changed."""
     _waiting: dict[int, asyncio.Task[None]] = field(default_factory=dict)
-    _sent: dict[int, tuple[Gate, Ticket]] = field(default_factory=dict)
+    _sent: dict[int, _Sent] = field(default_factory=dict)
+    _taken: dict[int, Taken] = field(default_factory=dict)
+    """By lease."""
 
     def take(self, word: CallWord) -> None:
         """What the worker says of a call."""
@@ -35,30 +59,45 @@ class Calls:
         # What is not known was given up already.
         if (found := self._sent.pop(word.call, None)) is None:
             return None
-        gate, ticket = found
+        self._settle(found, word)
+        return None
+
+    def _settle(self, sent: _Sent, word: CallWord) -> None:
+        gate, ticket, taken = sent.gate, sent.ticket, sent.taken
         if isinstance(word, Answered):
             gate.answered(ticket, word.usage)
+            if word.usage is None:
+                taken.unknown += 1
+            else:
+                taken.answered += 1
+                taken.usage += word.usage
         elif isinstance(word, CallFailed):
             error = ProviderError(word.message, kind=word.kind, retry_after=word.retry_after, status=word.status)
             gate.failed(ticket, error)
+            taken.unknown += may_have_cost(error)
         else:
             gate.gave_up(ticket)
-        return None
+            taken.unknown += 1
+
+    def taken_by(self, lease: int) -> Taken:
+        """What a lease that is over took; it is forgotten here."""
+        return self._taken.pop(lease, Taken())
 
     def give_up(self) -> None:
         """The worker is lost: what waits is not sent any more; of what was sent, nobody knows what it used."""
         for waiting in self._waiting.values():
             waiting.cancel()
         sent, self._sent = self._sent, {}
-        for gate, ticket in sent.values():
-            gate.gave_up(ticket)
+        for one in sent.values():
+            one.gate.gave_up(one.ticket)
+            one.taken.unknown += 1
 
     def _ask(self, ask: Ask) -> None:
         gate = self.gates.get(ask.channel)
         if gate is None:
             return self.send(Refuse(call=ask.call))
         if (ticket := gate.try_enter()) is not None:
-            return self._admit(ask.call, gate, ticket)
+            return self._admit(ask, gate, ticket)
         task = self._waiting[ask.call] = asyncio.ensure_future(self._enter(ask, gate))
         task.add_done_callback(lambda _: self._waiting.pop(ask.call, None))
         return None
@@ -72,10 +111,11 @@ class Calls:
         except Interrupted:
             self.send(Refuse(call=ask.call))
         else:
-            self._admit(ask.call, gate, ticket)
+            self._admit(ask, gate, ticket)
         finally:
             self.waits(ask.lease, -1)
 
-    def _admit(self, call: int, gate: Gate, ticket: Ticket) -> None:
-        self._sent[call] = gate, ticket
-        self.send(Admit(call=call, answers=gate.answers, in_flight=gate.in_flight))
+    def _admit(self, ask: Ask, gate: Gate, ticket: Ticket) -> None:
+        taken = self._taken.setdefault(ask.lease, Taken()) if is_contestants(ask.channel) else Taken()
+        self._sent[ask.call] = _Sent(gate=gate, ticket=ticket, taken=taken)
+        self.send(Admit(call=ask.call, answers=gate.answers, in_flight=gate.in_flight))

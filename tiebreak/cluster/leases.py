@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tiebreak.cluster.calls import Taken
 from tiebreak.core.trial import Trial, TrialResult
 from tiebreak.engine.workshop import Service
 
@@ -15,6 +16,11 @@ TRIALS, TASKS = "trials", "coding tasks"
 
 class Lost(Exception):
     """The node a trial was on is lost, or the trial with it."""
+
+    def __init__(self, reason: str, taken: Taken) -> None:
+        super().__init__(reason)
+        self.taken = taken
+        """What its calls took there."""
 
 
 class NotServed(Exception):

@@ -239,3 +239,8 @@ def judge_channel(label: str) -> str:
 def contestant_channel(label: str) -> str:
     """The gate of a contestant's model."""
     return f"contestant {label}"
+
+
+def is_contestants(channel: str) -> bool:
+    """Whether a gate is that of a contestant's model."""
+    return channel.startswith(contestant_channel(""))

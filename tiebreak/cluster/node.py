@@ -165,7 +165,7 @@ class Node:
             if lease.recalled_at is not None and now - lease.recalled_at > 2 * patience.lost_s:
                 return self.lose("a trial could not be ended there")
             if not lease.waiting and now - lease.heard_at > lease.quiet_s:
-                lease.fail(Lost(f"nothing was heard of it for {lease.quiet_s:.0f} s"))
+                lease.fail(Lost(f"nothing was heard of it for {lease.quiet_s:.0f} s", self.calls.taken_by(lease.number)))
                 self.recall(lease)
         return None
 
@@ -182,7 +182,7 @@ class Node:
                 loop.cancel()
         self.around.lost(self, reason, idle=not leases)
         for lease in leases.values():
-            lease.fail(Lost(reason))
+            lease.fail(Lost(reason, self.calls.taken_by(lease.number)))
             lease.ended.set()
 
     async def close(self) -> None:
@@ -288,6 +288,7 @@ class Node:
         if (lease := self.leases.pop(word.lease, None)) is None:
             return
         lease.ended.set()
+        self.calls.taken_by(word.lease)
         if isinstance(word, Done):
             lease.bring(replace(word.result, trial=lease.trial))
         elif word.unexpected:
@@ -304,7 +305,7 @@ class Node:
         told = [lease for lease in self.leases.values() if lease.batch and lease.batch <= beat.heard]
         for lease in [lease for lease in told if lease.number not in held]:
             del self.leases[lease.number]
-            lease.fail(Lost("the worker does not know of it"))
+            lease.fail(Lost("the worker does not know of it", self.calls.taken_by(lease.number)))
             self.around.freed(self, lease)
 
     def _cannot_serve(self, word: Unable) -> None:

@@ -11,6 +11,9 @@ from functools import partial
 from itertools import count
 from typing import TypeVar
 
+from msgspec.structs import replace
+
+from tiebreak.cluster.calls import Taken
 from tiebreak.cluster.inspection import Wanted, in_words, inspection_of, question_bytes, unfit
 from tiebreak.cluster.leases import TASKS, TRIALS, Lease, Lost, NotServed, Wish, wish_for
 from tiebreak.cluster.links import PATIENCE, Cluster, Link, LinkBroken, Member, Patience
@@ -19,9 +22,10 @@ from tiebreak.cluster.needs import Needs
 from tiebreak.cluster.node import Node
 from tiebreak.cluster.places import Places
 from tiebreak.core.errors import BenchmarkError, FailureKind, ProviderError, UsageError
-from tiebreak.core.events import ContestantState, Event, NodeChanged, NodeState
-from tiebreak.core.trial import Failure, Outcome, Trial, TrialResult
+from tiebreak.core.events import ContestantState, Event, NodeChanged, NodeState, TrialLost
+from tiebreak.core.trial import Failure, Outcome, Output, Trial, TrialResult
 from tiebreak.core.work import Isolation, Work, WorkOutcome
+from tiebreak.engine.budget import priced
 from tiebreak.engine.deadlines import Deadlines
 from tiebreak.engine.stop import ContestantOver, Interrupted
 from tiebreak.engine.traffic import CEILING, Gate
@@ -339,6 +343,7 @@ class Pool:
                 return await self._leased(node, service, trial, wish)
             except Lost as lost:
                 losses.append(f"{node.name}: {lost}")
+                self._keep_what_was_taken(trial, lost.taken, losses[-1])
             except NotServed:
                 continue
         return self._given_up(trial, losses)
@@ -371,6 +376,18 @@ class Pool:
         if task is None:
             return seconds
         return seconds + self.conditions.rules.timeout_s + (task.check.timeout_s if task.check else 0.0)
+
+    def _keep_what_was_taken(self, trial: Trial, taken: Taken, why: str) -> None:
+        """What a lost trial used is told, so that a resumed run knows of it: calls in flight at their worst."""
+        message = f"lost with the node it was on: {why}"
+        if taken.answered:
+            usage, failed = priced(taken.usage, trial.contestant.model), self._failed(trial, FailureKind.SANDBOX, message)
+            output = Output(text="", outcome=Outcome.FAILED, usage=usage, attempts=taken.answered)
+            self.show(TrialLost(replace(failed, output=output)))
+        if taken.unknown:
+            failed = self._failed(trial, FailureKind.TRANSIENT, message)
+            assert failed.failure is not None
+            self.show(TrialLost(replace(failed, failure=replace(failed.failure, attempts=taken.unknown))))
 
     def _given_up(self, trial: Trial, losses: Sequence[str]) -> TrialResult:
         """A trial that was lost with node after node has a failure that names them."""

@@ -69,6 +69,12 @@ class TrialFinished(Record, frozen=True):
     result: TrialResult
 
 
+class TrialLost(Record, frozen=True):
+    """A trial was lost with the machine it was on and goes to another; what it had used, or may have, is on disk."""
+
+    result: TrialResult
+
+
 class ContestantFinished(Record, frozen=True, kw_only=True):
     """A contestant's trials are over, one way or another."""
 
@@ -105,4 +111,6 @@ class NodeChanged(Record, frozen=True, kw_only=True):
     """Nodes at work from now on."""
 
 
-Event = ContestantStarted | ContestantWaiting | TrialStep | TrialFinished | ContestantFinished | PairJudged | NodeChanged
+Event = (
+    ContestantStarted | ContestantWaiting | TrialStep | TrialFinished | TrialLost | ContestantFinished | PairJudged | NodeChanged
+)

@@ -251,10 +251,9 @@ class Gate:
             self.account.troubled()
             self.breaker.failed()
             self._troubled = str(error)
-            self._give_back(ticket, None)
         else:
             self.breaker.answered()
-            self._give_back(ticket, Usage() if error.status else None)
+        self._give_back(ticket, None if may_have_cost(error) else Usage())
         self._update()
 
     def gave_up(self, ticket: Ticket) -> None:
@@ -337,6 +336,11 @@ class Gate:
             self.limiter.settle(ticket.tokens, usage.input_tokens + usage.output_tokens)
         if self.purse and ticket.reserved is not None:
             self.purse.settle(ticket.reserved, usage)
+
+
+def may_have_cost(error: ProviderError) -> bool:
+    """Whether a call that failed may have been paid for: a server that refuses asks for nothing."""
+    return error.kind in _SERVER_FAILS or not error.status
 
 
 @dataclass(slots=True, kw_only=True)

@@ -57,6 +57,7 @@ def report_page(reader: StoreReader, summary: Summary) -> str:
         **browser(summary, census),
         shown=len(chosen),
         cut=most,
+        answers=reader.answers,
         data=_packed(view_samples(reader, summary, some, most, previews) for some in _in_batches(chosen)),
         style=Markup(style),  # noqa: S704 -- our own file
         script=Markup(script),  # noqa: S704 -- our own file

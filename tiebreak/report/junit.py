@@ -34,7 +34,7 @@ def write_junit(reader: StoreReader, summary: Summary, path: Path) -> None:
             if label in tested:
                 xml.begin("testsuite", name=label, **_suite_counts(tested[label]))
                 for row in rows:
-                    _case(xml, label, row)
+                    _case(xml, label, row, answers=reader.answers)
                 xml.end("testsuite")
         xml.end("testsuites")
         text.write("\n")
@@ -46,14 +46,16 @@ def _suite_counts(contestant: ContestantSummary) -> dict[str, object]:
     return {"tests": contestant.asked, "failures": wrong, "errors": contestant.failed + contestant.unjudged, "time": seconds}
 
 
-def _case(xml: _Writer, label: str, row: sqlite3.Row) -> None:
+def _case(xml: _Writer, label: str, row: sqlite3.Row, *, answers: bool) -> None:
     name = row["sample"] if not row["repeat"] else f"{row['sample']} #{row['repeat'] + 1}"
     xml.begin("testcase", classname=f"{label}.{row['category'] or 'all'}", name=name, time=f"{row['model_s'] or 0:.3f}")
     if row["outcome"] == "failed":
         xml.whole("error", row["failure"] or "", type=row["failure_kind"], message=_first_line(row["failure"]))
     elif (row["score"] or 0.0) < 1:
-        got = row["answer"] if row["answer"] is not None else row["outcome"].replace("_", " ")
-        said = f"score {row['score'] or 0:g}: {row['because'] or ''}; got {got!r}"
+        said = f"score {row['score'] or 0:g}"
+        if answers:
+            got = row["answer"] if row["answer"] is not None else row["outcome"].replace("_", " ")
+            said += f": {row['because'] or ''}; got {got!r}"
         xml.whole("failure", said, type=row["outcome"], message=_first_line(said))
     xml.end("testcase")
 

@@ -41,7 +41,7 @@ def write_work_files(reader: StoreReader, summary: Summary, folder: Path) -> lis
         by_model.setdefault(attempt["model"], []).append(attempt)
     written = [write_json(folder / names[label], model_data(attempts)) for label, attempts in by_model.items()]
     rows = _write_csv(folder / REPORT_CSV, [attempt for own in by_model.values() for attempt in own])
-    return [*written, rows, *write_attempts(reader, folder)]
+    return [*written, rows, *(write_attempts(reader, folder) if reader.answers else ())]
 
 
 def file_names(models: Sequence[ModelRef]) -> Mapping[str, str]:

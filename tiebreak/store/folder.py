@@ -52,6 +52,18 @@ def empty_folder(folder: Path) -> Path:
     return folder
 
 
+def unused_folder(folder: Path) -> Path:
+    """A folder for files that are passed on: made, and refused where anything is in it that would go with them."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        used = any(folder.iterdir())
+    except OSError as error:
+        raise StoreError(f"cannot make the folder {folder}: {error.strerror}; name another with --output") from None
+    if used:
+        raise UsageError(f"{folder} is not empty; name a new folder with --output, so that it holds nothing but this report")
+    return folder
+
+
 def find_run(id_or_path: str, root: Path) -> Path:
     """The folder of an existing run, by path or by id."""
     for folder in (Path(id_or_path).expanduser(), root / id_or_path):

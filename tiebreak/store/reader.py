@@ -15,6 +15,7 @@ from tiebreak.core.run import RunInfo
 from tiebreak.store.folder import DATABASE, owned
 from tiebreak.store.looks import Look, read_extensions, read_looks
 from tiebreak.store.store import connect_to_read, damaged, keep_figures, read_info, stands
+from tiebreak.store.without_answers import hide_answers
 
 Figures = TypeVar("Figures")
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -23,10 +24,16 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 class StoreReader:
     """A run's results, row by row."""
 
-    def __init__(self, folder: Path, *, check: bool = True, mode: str = "ro") -> None:
-        """Open a run. Unless it was left in order, the whole file is checked, which takes a second for a large one."""
+    def __init__(self, folder: Path, *, check: bool = True, mode: str = "ro", answers: bool = True) -> None:
+        """Open a run. Unless it was left in order, the whole file is checked, which takes a second for a large one.
+
+        Without `answers`, no text of a question or an answer is found in it.
+        """
         self.folder = folder
+        self.answers = answers
         self._connection = connect_to_read(folder, check=check, mode=mode)
+        if not answers:
+            hide_answers(self._connection)
         if mode == "ro" and self._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
             # Someone may be writing: whatever is read from here on is of one moment. It holds nobody up.
             self._connection.execute("BEGIN")

@@ -6,20 +6,22 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any
 
 from tiebreak.core.errors import DatasetError, StoreError, StoreFull
-from tiebreak.core.events import ContestantFinished, Event, PairJudged, TrialFinished
+from tiebreak.core.events import ContestantFinished, Event, PairJudged, TrialFinished, TrialLost
 from tiebreak.core.media import bytes_of
 from tiebreak.core.message import MediaPart
+from tiebreak.core.trial import TrialResult
 from tiebreak.store.rows import (
     INSERT_ENDS,
     INSERT_EXCHANGES,
     INSERT_JUDGEMENTS,
+    INSERT_LOST_TRIALS,
     INSERT_PREFERENCES,
     INSERT_SAMPLES,
     INSERT_TRIALS,
@@ -68,6 +70,8 @@ class Writer:
         self._resumed = resumed
         self._blobs: set[str] = set()
         """Digests of the images and documents that are stored."""
+        self._lost: set[str] = set()
+        """What was asked in trials that were lost."""
         self._inbox: SimpleQueue[Batch | None] = SimpleQueue()
         self._pending = 0
         self._room = asyncio.Event()
@@ -125,10 +129,14 @@ class Writer:
     def _batch(self, events: list[Event]) -> Batch:
         finished = [event.result for event in events if isinstance(event, TrialFinished)]
         results = [result for result in finished if result.trial.kept is None]
+        lost = [event.result for event in events if isinstance(event, TrialLost)]
         numbered = [(result, self._numbers[result.trial.contestant.label]) for result in results]
         rows: dict[str, list[tuple[Any, ...]]] = {
-            INSERT_SAMPLES: [sample_row(result) for result in results],
+            INSERT_SAMPLES: self._sample_rows(results, lost),
             INSERT_TRIALS: [trial_row(result, number, self._redact) for result, number in numbered],
+            INSERT_LOST_TRIALS: [
+                (*trial_row(result, self._numbers[result.trial.contestant.label], self._redact), 1) for result in lost
+            ],
             INSERT_WORK: [work_row(result, self._redact) for result in results if result.work is not None],
             INSERT_EXCHANGES: [
                 exchange_row(result, self._redact) for result in results if result.output and result.output.messages
@@ -148,6 +156,13 @@ class Writer:
         kept = [kept_answer_row(result, self._redact) for result in finished if result.trial.kept is not None]
         media = [part for result in results if result.trial.sample.exchange is not None for part in result.trial.sample.media]
         return Batch(events, rows, kept, media)
+
+    def _sample_rows(self, results: Sequence[TrialResult], lost: Sequence[TrialResult]) -> list[tuple[Any, ...]]:
+        """The sample of every result; that of a lost trial once, also where the index that sees to it is put off."""
+        there = self._lost.copy()
+        self._lost.update(result.trial.asked for result in lost)
+        firsts = {result.trial.asked: sample_row(result) for result in lost if result.trial.asked not in there}
+        return [*firsts.values(), *(sample_row(result) for result in results if result.trial.asked not in self._lost)]
 
     def _count(self, change: int) -> None:
         """Keep count of what the disk has not taken yet; too much of it makes the pump wait."""

@@ -161,7 +161,8 @@
   };
 
   const inside = (row) => {
-    const body = make("div", "inside", undefined, make("h4", "", "Asked"), make("pre", "", row.prompt));
+    const body = make("div", "inside");
+    if (row.prompt) body.append(make("h4", "", "Asked"), make("pre", "", row.prompt));
     for (const media of row.media ?? []) body.append(showMedia(media));
     if (row.target) body.append(make("h4", "", "Right answer"), make("pre", "", row.target));
     const answers = make("div", "answers");
@@ -188,7 +189,7 @@
     });
     const right = row.answers.filter((own) => own.length && own.every((a) => a.mark === "right")).length;
     const name = [row.sample, row.category].filter(Boolean).join(" · ");
-    const button = make("button", "row", undefined, make("span", "ask", row.prompt.trim().replace(/\s+/g, " ").slice(0, 300)), strip,
+    const button = make("button", "row", undefined, make("span", "ask", (row.prompt || row.sample).trim().replace(/\s+/g, " ").slice(0, 300)), strip,
       make("span", "id", name), make("span", "hidden", `, ${right} of ${row.answers.length} right`));
     button.type = "button";
     button.setAttribute("aria-expanded", "false");
