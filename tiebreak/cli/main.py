@@ -35,10 +35,29 @@ from tiebreak.core.errors import BenchmarkError, exhausted
 
 _COMPLETION_VARIABLE = "_TIEBREAK_COMPLETE"
 """What completion scripts set when they ask the program what could come next."""
+_MAY_BE_EMPTY = frozenset({"system", "template", "prompt", "text"})
+"""Parameters for which an empty text says something, or whose commands have words of their own for it."""
 
 
 class SpelledCommand(click.Command):
     """A command whose help is spelled as it must be typed here, and which names the others where it is the default one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments. An empty one is a variable that was never set, and would silently mean something else."""
+        if not ctx.resilient_parsing:
+            given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+            for parameter in self.params:
+                value = given.get(parameter.name or "")
+                if value == "" or (isinstance(value, list | tuple) and "" in value):
+                    self._refuse_empty(parameter, ctx)
+        return super().parse_args(ctx, args)
+
+    @staticmethod
+    def _refuse_empty(parameter: click.Parameter, ctx: click.Context) -> None:
+        if parameter.name in _MAY_BE_EMPTY:
+            return
+        named = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.make_metavar(ctx).strip("[].")
+        raise click.UsageError(f"{named} is empty: give it a value, or leave it out (is a variable not set?)", ctx)
 
     def get_help(self, ctx: click.Context) -> str:
         """The help, its examples to be copied."""

@@ -136,6 +136,7 @@ _WHOLE = {
 }
 """The least each of these may be."""
 _AMOUNTS = ("timeout_s", "request_timeout_s", "task_timeout_s", "max_cost_usd", "max_time_s", "poll_s")
+_MAY_BE_EMPTY = ("system", "template")
 _ELSEWHERE = ("prompts", "contestants", "scorers", "fields", "preflight", "resume")
 """Keywords that become flags in a way of their own."""
 
@@ -161,6 +162,7 @@ class Asked:
 def asked(function: str, models: Any, dataset: Any, options: Mapping[str, Any]) -> Asked:
     """What was asked, checked as far as that needs no look at models and samples."""
     _check(options)
+    _refuse_empty({"models": models, "dataset": dataset, **options})
     named = isinstance(dataset, str | Path)
     scorers, functions = _scorers(options.get("scorers"))
     plain = {name: value for name, value in options.items() if name not in _ELSEWHERE and value is not None}
@@ -212,6 +214,14 @@ def _check(options: Mapping[str, Any]) -> None:
             raise UsageError(f"on={value!r}: must be 'ray'")
         if name == "choose_on" and value != "half":
             raise UsageError(f"choose_on={value!r}: must be 'half'")
+
+
+def _refuse_empty(given: Mapping[str, Any]) -> None:
+    """An empty text would silently mean what is meant by nothing at all: another dataset, no limit to the samples."""
+    for name, value in given.items():
+        listed = value if isinstance(value, list | tuple) else (value,)
+        if name not in _MAY_BE_EMPTY and any(isinstance(one, str) and not one for one in listed):
+            raise UsageError(f"{name} is empty: give it a value, or leave it out")
 
 
 def _refuse_strangers(models: Sequence[Any]) -> None:
