@@ -97,6 +97,11 @@ def tiebreak() -> None:
     """Run the same questions or coding tasks on many models and learn which is really better, or that it is a tie."""
 
 
+_RESULTS = click.option(
+    "--results", type=click.Path(path_type=Path, exists=True, file_okay=False), help="The folder that holds the runs."
+)
+
+
 @tiebreak.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[RUN_FILE]")
 @model_options
@@ -260,11 +265,14 @@ def ask(prompt: str, timeout: float, **flags: Any) -> int:
 @tiebreak.command("list", short_help="List models, datasets, scorers, providers, agents or runs.")
 @click.argument("what", type=click.Choice(["models", "datasets", "scorers", "providers", "agents", "exporters", "runs"]))
 @click.option("--config", type=click.Path(path_type=Path), help="Another models_config.yaml.")
-def listing(what: str, config: Path | None) -> int:
+@_RESULTS
+def listing(what: str, config: Path | None, results: Path | None) -> int:
     """List what can be named: models, datasets, scorers, providers, agents, exporters or runs."""
     from tiebreak.cli.listing import show_list
 
-    return show_list(what, config)
+    if results is not None and what != "runs":
+        raise click.UsageError(f"--results says where runs are: it goes with `list runs`, not with {what}")
+    return show_list(what, config, results)
 
 
 @tiebreak.command("import", short_help="Import results of Inspect or lm-eval.")
@@ -348,7 +356,7 @@ def compare(before: str, after: str, *, changed: tuple[str, ...], force: bool, a
 
 @tiebreak.command(short_help="Show a contestant's scores over its runs, and whether it has changed.")
 @click.argument("name", metavar="MODEL|CONTESTANT")
-@click.option("--results", type=click.Path(path_type=Path, exists=True, file_okay=False), help="The folder that holds the runs.")
+@_RESULTS
 @click.option("--json", "as_json", is_flag=True, help="The history as JSON on standard output.")
 def history(name: str, results: Path | None, as_json: bool) -> int:
     """Show how MODEL or CONTESTANT scored in every run of the same questions, and from which run on it answers differently.
@@ -411,16 +419,12 @@ def export(run: str, form: str, output: Path | None) -> int:
 @tiebreak.command(short_help="Give a run a label, shown in lists.")
 @click.argument("run")
 @click.argument("text")
-def label(run: str, text: str) -> int:
+@_RESULTS
+def label(run: str, text: str, results: Path | None) -> int:
     """Call RUN by TEXT in the viewer and in `list runs`; an empty TEXT takes the label away. Nothing else changes."""
     from tiebreak.cli.listing import label_run
 
-    return label_run(run, text)
-
-
-_RESULTS = click.option(
-    "--results", type=click.Path(path_type=Path, exists=True, file_okay=False), help="The folder that holds the runs."
-)
+    return label_run(run, text, results)
 
 
 @tiebreak.command(short_help="Show what all runs together cost, by month and model.")
@@ -540,7 +544,7 @@ def run_command_line(arguments: Sequence[str] | None = None, *, default_command:
         result = tiebreak.main(given, prog_name=program, complete_var=_COMPLETION_VARIABLE, standalone_mode=False, obj=implied)
     except click.UsageError as error:
         command = error.ctx.command_path.removeprefix(program) if error.ctx else ""
-        _complain(f"{error.format_message()}\nsee: {invoked_as()}{command} --help")
+        _complain(f"{' '.join(error.format_message().split())}\nsee: {invoked_as()}{command} --help")
         return exits.FAILED
     except (click.Abort, KeyboardInterrupt):
         _complain("interrupted")
