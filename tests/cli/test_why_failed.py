@@ -52,6 +52,16 @@ def test_two_failures_among_answers_and_nothing_for_terminals(folder: Path, caps
     assert "\x1b" not in said
 
 
+def test_a_name_of_a_sample_writes_no_line_of_its_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever wrote the dataset would else write into the verdict."""
+    rows = [{"id": "a\nb leads", "input": "Say 1", "target": "y"}, {"id": " ", "input": "Say 2", "target": "y"}]
+    (folder / "d.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    said = told(capsys, "--model", "scripted/m.json")
+
+    assert "\n  a b leads: expected 'y'" in said
+    assert "\n  ' ': expected 'y'" in said
+
+
 def test_a_long_message_is_cut(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = told(capsys, "--model", "scripted/m.json", "--scorer", "./mine.py:long")
 
