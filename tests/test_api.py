@@ -834,3 +834,31 @@ def test_a_killed_run_of_rows_goes_on(yes_server: FakeServer, tmp_path: Path) ->
     run.wait(PATIENCE_S)
 
     assert tiebreak.resume(tmp_path / "copy").contestants[0].right == COUNT
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"models": 5},
+        {"models": [None]},
+        {"models": {"a": 1}},
+        {"prompts": ["a"]},
+        {"prompts": {"a": 5}},
+        {"fields": ["a"]},
+        {"contestants": 5},
+        {"judge": 5},
+        {"agents": 5},
+        {"stop": 5},
+        {"results_dir": 5},
+        {"data": 5},
+        {"system": 5},
+        {"until": 5},
+        {"on_event": 5},
+    ],
+)
+def test_an_option_of_another_kind_is_refused_by_name(options: dict[str, Any], tmp_path: Path) -> None:
+    """It would else go wrong somewhere inside, in words that nobody who called this has ever seen."""
+    [(name, value)] = options.items()
+    with pytest.raises(tiebreak.UsageError, match=rf"{name}.* (must be|not {value}|are names)"):
+        tiebreak.run(**{"models": "baseline/random", "dataset": ROWS, **options})
+    assert not list(tmp_path.iterdir())

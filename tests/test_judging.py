@@ -285,7 +285,7 @@ def test_rows_need_no_target_where_a_question_is_judged(folder):
         (folder / "rubric.yaml").write_text("criteria: [{name: helps, question: Does it help?}]")
         server.answer = says('{"reason": "", "grade": 10}')
         refused = again(folder, server, "run", "--resume", "r", code=1)
-        assert "was made with another" in refused.stderr
+        assert "was made with other" in refused.stderr
         again(folder, server, "score", "r", "--scorer", "judge:rubric.yaml")
         assert len(asked_of(server)) == len(log)
     assert {row["score"] for row in read_csv(folder / "r" / "trials.csv")} == {"1.0"}

@@ -326,6 +326,8 @@ class _Session:
     """A run from what was asked to its reports, in whichever event loop it is awaited."""
 
     def __init__(self, order: Asked, watch: Watcher | None) -> None:
+        if watch is not None and not callable(watch):
+            raise UsageError(f"on_event={watch!r:.80}: must be a function of an event")
         self.run: Run | None = None
         self.over = False
         self.background: _Background | None = None

@@ -489,7 +489,7 @@ class MultiModelBenchmarkRunner:
         if end.state is ContestantState.TIMED_OUT:
             return self._timeout_fields()
         if end.state is not ContestantState.FINISHED:
-            unexpected = re.match(r"unexpected (\w+): ", end.message)
+            unexpected = re.match(r"(?:unexpected|the agent '[^']*' raised) (\w+): ", end.message)
             return _error_fields(CaughtError(end.message, unexpected[1] if unexpected else "ProviderError"))
         if summary.planned and not summary.answered:
             kinds = ", ".join(f"{count} {kind}" for kind, count in summary.failures.items())

@@ -26,6 +26,8 @@ from tiebreak.core.message import AudioPart, FilePart, Message, TextPart
         (wav(), "audio/wav", (0, 0)),
         (mp3(), "audio/mpeg", (0, 0)),
         (b"ID3\x04\0\0\0\0\0\0" + mp3(), "audio/mpeg", (0, 0)),
+        (b"ID3\x04\0\0\0\0\1\0" + bytes(128 + 500) + mp3(), "audio/mpeg", (0, 0)),
+        (wav().replace(b"data\xa0\0\0\0", b"LIST\3\0\0\0abc\0data\xff\xff\xff\xff"), "audio/wav", (0, 0)),
     ],
 )
 def test_known_kinds_are_told_by_their_bytes(data, media_type, size):
@@ -59,6 +61,13 @@ def test_known_kinds_are_told_by_their_bytes(data, media_type, size):
         (b"RIFF\0\0\0\0AVI junk", "none of them"),
         (b"\xff\xfb\xff\x00", "none of them"),
         (b"\xff\xfb", "none of them"),
+        (wav()[:12], "begins as audio/wav, but there is no sound in it"),
+        (wav()[:44], "begins as audio/wav, but there is no sound in it"),
+        (b"RIFF\0\0\0\0WAVEdata" + bytes(40), "begins as audio/wav, but there is no sound in it"),
+        (wav().replace(b"data", b"junk"), "begins as audio/wav, but there is no sound in it"),
+        (b"ID3", "begins as audio/mpeg, but there is no sound in it"),
+        (b"ID3\x04\0\0\0\0\0\x7f" + mp3(), "begins as audio/mpeg, but there is no sound in it"),
+        (b"%PDF-1.4", "begins as application/pdf, but there is no object in it"),
     ],
 )
 def test_anything_else_is_refused_with_a_sentence(data, words):

@@ -23,6 +23,7 @@ class Direct:
     def __init__(self, tools: ModuleType | None = None) -> None:
         """With a file of functions, calls of tools that have their names are answered by them."""
         self._functions = {} if tools is None else functions_of(tools)
+        self.functions = frozenset(self._functions)
 
     async def run(self, sample: Sample, context: AskContext) -> Output:
         """Ask once, or as often as the sample's tools and turns want."""

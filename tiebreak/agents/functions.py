@@ -13,6 +13,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from tiebreak.core.errors import UsageError
 from tiebreak.core.message import Message, TextPart, ToolCall
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -28,7 +29,10 @@ def functions_of(module: ModuleType) -> Functions:
     """
     vars(module).setdefault("print", partial(print, file=sys.stderr))
     found = {name: value for name, value in vars(module).items() if inspect.isfunction(value) and not name.startswith("_")}
-    return {name: value for name, value in found.items() if value.__module__ == module.__name__}
+    own = {name: value for name, value in found.items() if value.__module__ == module.__name__}
+    if not own:
+        raise UsageError(f"{module.__file__} defines no function that could answer a tool; each is called as its tool is")
+    return own
 
 
 async def call_function(call: ToolCall, function: Callable[..., Any]) -> Message:

@@ -137,7 +137,7 @@ class Console:
         if worst:
             self.line("\nSome it did not get right:", style="bold")
             for item in worst:
-                self.line(f"{item.sample}{_expected(item)}", indent=2)
+                self.line(f"{' '.join(item.sample.split()) or repr(item.sample)}{_expected(item)}", indent=2)
 
     def judging(self, judging: Judging | None) -> None:
         """What judges did and cost, how far they agree, and what people's votes make of the scores."""

@@ -60,7 +60,9 @@ def with_help(error: BenchmarkError, command: str) -> str:
     said, program = spelled(str(error)), invoked_as()
     if re.search(rf"{re.escape(program)} {_COMMANDS}\b", said):
         return said
-    helps = next((helping for kind, helping in _HELPS if isinstance(error, kind)), f"{command} --help".strip())
+    # `score` reads votes from a file too, and no list of datasets helps there.
+    kinds = _HELPS if command != "score" else [one for one in _HELPS if one[0] is not DatasetError]
+    helps = next((helping for kind, helping in kinds if isinstance(error, kind)), f"{command} --help".strip())
     return f"{said}\nsee: {program} {helps}"
 
 

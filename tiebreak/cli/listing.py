@@ -37,7 +37,7 @@ from tiebreak.store.reader import StoreReader
 _Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
-def show_list(what: str, config: Path | None) -> int:
+def show_list(what: str, config: Path | None, results: Path | None = None) -> int:
     """List what can be named: models, datasets, scorers, providers, agents, exporters or runs."""
     listed: dict[str, Callable[[], _Rows]] = {
         "models": lambda: _models(load_config(config)),
@@ -46,7 +46,7 @@ def show_list(what: str, config: Path | None) -> int:
         "providers": _providers,
         "agents": lambda: _agents(load_config(config)),
         "exporters": _exporters,
-        "runs": _runs,
+        "runs": lambda: _runs(results or results_root()),
     }
     headings, rows = listed[what]()
     console = Console()
@@ -168,9 +168,9 @@ def installed(agent: Agent) -> str:
     return "yes" if not agent.program or shutil.which(agent.program) else f"install: {agent.install}"
 
 
-def _runs() -> _Rows:
+def _runs(root: Path) -> _Rows:
     rows: list[tuple[str, ...]] = []
-    for path in sorted(results_root().glob(f"*/{DATABASE}"), reverse=True):
+    for path in sorted(root.glob(f"*/{DATABASE}"), reverse=True):
         try:
             with StoreReader(path.parent) as reader:
                 contestants, dataset = summarise_contestants(reader), reader.info.protocol.dataset
@@ -184,9 +184,9 @@ def _runs() -> _Rows:
     return ("Run", "Label", "Dataset", "Done", "Contestants"), rows
 
 
-def label_run(run: str, text: str) -> int:
+def label_run(run: str, text: str, results: Path | None = None) -> int:
     """Give a run a label, or take it away."""
-    folder = find_run(run, results_root())
+    folder = find_run(run, results or results_root())
     set_run_label(folder, text)
     Console().line(f"{folder.name} is called {run_label(folder)!r}." if text.split() else f"{folder.name} has no label.")
     return 0

@@ -35,10 +35,29 @@ from tiebreak.core.errors import BenchmarkError, exhausted
 
 _COMPLETION_VARIABLE = "_TIEBREAK_COMPLETE"
 """What completion scripts set when they ask the program what could come next."""
+_MAY_BE_EMPTY = frozenset({"system", "template", "prompt", "text"})
+"""Parameters for which an empty text says something, or whose commands have words of their own for it."""
 
 
 class SpelledCommand(click.Command):
     """A command whose help is spelled as it must be typed here, and which names the others where it is the default one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments. An empty one is a variable that was never set, and would silently mean something else."""
+        if not ctx.resilient_parsing:
+            given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+            for parameter in self.params:
+                value = given.get(parameter.name or "")
+                if value == "" or (isinstance(value, list | tuple) and "" in value):
+                    self._refuse_empty(parameter, ctx)
+        return super().parse_args(ctx, args)
+
+    @staticmethod
+    def _refuse_empty(parameter: click.Parameter, ctx: click.Context) -> None:
+        if parameter.name in _MAY_BE_EMPTY:
+            return
+        named = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.make_metavar(ctx).strip("[].")
+        raise click.UsageError(f"{named} is empty: give it a value, or leave it out (is a variable not set?)", ctx)
 
     def get_help(self, ctx: click.Context) -> str:
         """The help, its examples to be copied."""
@@ -76,6 +95,11 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="tiebreak")
 def tiebreak() -> None:
     """Run the same questions or coding tasks on many models and learn which is really better, or that it is a tie."""
+
+
+_RESULTS = click.option(
+    "--results", type=click.Path(path_type=Path, exists=True, file_okay=False), help="The folder that holds the runs."
+)
 
 
 @tiebreak.command()
@@ -241,11 +265,14 @@ def ask(prompt: str, timeout: float, **flags: Any) -> int:
 @tiebreak.command("list", short_help="List models, datasets, scorers, providers, agents or runs.")
 @click.argument("what", type=click.Choice(["models", "datasets", "scorers", "providers", "agents", "exporters", "runs"]))
 @click.option("--config", type=click.Path(path_type=Path), help="Another models_config.yaml.")
-def listing(what: str, config: Path | None) -> int:
+@_RESULTS
+def listing(what: str, config: Path | None, results: Path | None) -> int:
     """List what can be named: models, datasets, scorers, providers, agents, exporters or runs."""
     from tiebreak.cli.listing import show_list
 
-    return show_list(what, config)
+    if results is not None and what != "runs":
+        raise click.UsageError(f"--results says where runs are: it goes with `list runs`, not with {what}")
+    return show_list(what, config, results)
 
 
 @tiebreak.command("import", short_help="Import results of Inspect or lm-eval.")
@@ -338,7 +365,7 @@ def compare(before: str, after: str, *, changed: tuple[str, ...], force: bool, a
 
 @tiebreak.command(short_help="Show a contestant's scores over its runs, and whether it has changed.")
 @click.argument("name", metavar="MODEL|CONTESTANT")
-@click.option("--results", type=click.Path(path_type=Path, exists=True, file_okay=False), help="The folder that holds the runs.")
+@_RESULTS
 @click.option("--json", "as_json", is_flag=True, help="The history as JSON on standard output.")
 def history(name: str, results: Path | None, as_json: bool) -> int:
     """Show how MODEL or CONTESTANT scored in every run of the same questions, and from which run on it answers differently.
@@ -402,16 +429,12 @@ def export(run: str, form: str, output: Path | None, *, without_answers: bool) -
 @tiebreak.command(short_help="Give a run a label, shown in lists.")
 @click.argument("run")
 @click.argument("text")
-def label(run: str, text: str) -> int:
+@_RESULTS
+def label(run: str, text: str, results: Path | None) -> int:
     """Call RUN by TEXT in the viewer and in `list runs`; an empty TEXT takes the label away. Nothing else changes."""
     from tiebreak.cli.listing import label_run
 
-    return label_run(run, text)
-
-
-_RESULTS = click.option(
-    "--results", type=click.Path(path_type=Path, exists=True, file_okay=False), help="The folder that holds the runs."
-)
+    return label_run(run, text, results)
 
 
 @tiebreak.command(short_help="Show what all runs together cost, by month and model.")
@@ -531,7 +554,7 @@ def run_command_line(arguments: Sequence[str] | None = None, *, default_command:
         result = tiebreak.main(given, prog_name=program, complete_var=_COMPLETION_VARIABLE, standalone_mode=False, obj=implied)
     except click.UsageError as error:
         command = error.ctx.command_path.removeprefix(program) if error.ctx else ""
-        _complain(f"{error.format_message()}\nsee: {invoked_as()}{command} --help")
+        _complain(f"{' '.join(error.format_message().split())}\nsee: {invoked_as()}{command} --help")
         return exits.FAILED
     except (click.Abort, KeyboardInterrupt):
         _complain("interrupted")

@@ -50,7 +50,7 @@ from tiebreak.report.changes import Change, changes, check_held_against, unmatch
 from tiebreak.report.gates import exit_code, is_complete
 from tiebreak.report.judging import judge_notes, judging_notes
 from tiebreak.report.markdown import markdown_report
-from tiebreak.report.samples import worst_samples
+from tiebreak.report.samples import why_failed, worst_samples
 from tiebreak.report.summary import Summary
 from tiebreak.report.tabular import is_trials_csv, summary_data
 from tiebreak.runfile import write_run_file
@@ -130,9 +130,19 @@ def _refuse_idle_flags(flags: Flags) -> None:
         raise UsageError(f"--save {flags.save}: the file is there already; name another, or remove it")
     if flags.changed and not flags.baseline:
         raise UsageError("--changed goes with --baseline: it says what is meant to differ from it")
-    csv = flags.output
-    if csv is not None and csv.suffix.lower() == ".csv" and csv.exists() and not is_trials_csv(csv):
+    if flags.output is not None and flags.output.suffix.lower() == ".csv":
+        _refuse_unwritable(flags.output)
+
+
+def _refuse_unwritable(csv: Path) -> None:
+    """A CSV file that could not be written is found now, and not when everything has been paid for."""
+    if csv.is_dir():
+        raise UsageError(f"--output {csv}: this is a folder; a name that ends in .csv is that of a file")
+    if csv.exists() and not is_trials_csv(csv):
         raise UsageError(f"--output {csv}: this file is no result of tiebreak, and is not written over; name another")
+    folder = next(parent for parent in csv.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"--output {csv}: nothing can be written to {folder}; name another file")
 
 
 # --- before anything is asked -----------------------------------------------------------------------
@@ -473,6 +483,10 @@ def show(summary: Summary, folder: Path, console: Console, *, markdown: bool = F
         else:
             worst = worst_samples(reader, summary.contestants[0].label) if answers else []
             console.details(summary.contestants[0], worst, summary.info.protocol.dataset)
+        if not only_tasks and any(contestant.failed or contestant.unjudged for contestant in summary.contestants):
+            told = [contestant.message for contestant in summary.contestants]
+            for reason in why_failed(reader, told):
+                console.line(reason, style="yellow")
         console.judging(summary.judging)
         for note in judge_notes(reader):
             console.line(note)

@@ -30,6 +30,9 @@ _GIFS = (b"GIF87a", b"GIF89a")
 _NO_SIZE = frozenset({0xC4, 0xC8, 0xCC})
 """JPEG markers that look like the start of a frame and are none."""
 _WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
+_LEAST_FORM = 16
+_LONGEST_GAP = 1 << 16
+_PDF_OBJECT = re.compile(rb"\d\s+\d+\s+obj\b")
 _MARKUP = re.compile(rb"^(\xef\xbb\xbf)?\s*(<\?xml|<!doctype|<!--|<svg|<html)", re.IGNORECASE)
 
 _WANTED = "a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 sound"
@@ -121,6 +124,8 @@ def in_bytes(count: int) -> str:
 def _kind_of(data: bytes, name: str) -> tuple[str, Size]:
     """The media type by the bytes alone, with the dimensions that an image's header names."""
     if data.startswith(b"%PDF-"):
+        if not _PDF_OBJECT.search(data):
+            raise ValueError(f"{name} begins as {PDF}, but there is no object in it")
         return PDF, (0, 0)
     if data.startswith(_PNG):
         kind, size = "image/png", _png_size(data)
@@ -130,7 +135,7 @@ def _kind_of(data: bytes, name: str) -> tuple[str, Size]:
         kind, size = "image/gif", _unpacked("<HH", data, 6)
     elif data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         kind, size = "image/webp", _webp_size(data)
-    elif (sound := _sound(data)) is not None:
+    elif (sound := _sound(data, name)) is not None:
         return sound, (0, 0)
     else:
         what = "SVG or other markup, which is refused" if _MARKUP.match(data[:1000]) else "none of them"
@@ -138,12 +143,43 @@ def _kind_of(data: bytes, name: str) -> tuple[str, Size]:
     return kind, _bounded(size, kind, name)
 
 
-def _sound(data: bytes) -> str | None:
-    """The type of a sound: WAV by its header, MP3 by its tag or by the first frame, which names a rate that exists."""
+def _sound(data: bytes, name: str) -> str | None:
+    """The type of a sound: WAV by its chunks, MP3 by a frame, with a tag before it or none."""
     if data.startswith(b"RIFF") and data[8:12] == b"WAVE":
-        return "audio/wav"
-    frame = len(data) > 3 and data[0] == 0xFF and data[1] & 0xE6 == 0xE2 and data[2] >> 4 not in (0, 15) and data[2] & 12 != 12
-    return "audio/mpeg" if data.startswith(b"ID3") or frame else None
+        kind, has_sound = "audio/wav", _has_samples(data)
+    elif data.startswith(b"ID3"):
+        kind, has_sound = "audio/mpeg", _has_frame(data)
+    else:
+        return "audio/mpeg" if _is_frame(data) else None
+    if not has_sound:
+        raise ValueError(f"{name} begins as {kind}, but there is no sound in it")
+    return kind
+
+
+def _has_samples(data: bytes) -> bool:
+    """Whether a WAV says how its samples are written, and has some. Recorders leave the length at 0 or at its most."""
+    at, form = 12, False
+    while at + 8 < len(data):
+        kind, length = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
+        if kind == b"data":
+            return form
+        form = form or (kind == b"fmt " and length >= _LEAST_FORM)
+        at += 8 + length + length % 2
+    return False
+
+
+def _has_frame(data: bytes) -> bool:
+    """Whether a frame follows on an MP3's tag, and on what is left empty after it."""
+    size = 0
+    for part in data[6:10]:
+        size = size << 7 | part & 0x7F
+    begin = 10 + size
+    return any(_is_frame(data[at : at + 4]) for at in range(begin, min(len(data), begin + _LONGEST_GAP)))
+
+
+def _is_frame(data: bytes) -> bool:
+    """Whether bytes begin as a frame of an MP3, with a rate that exists."""
+    return len(data) > 3 and data[0] == 0xFF and data[1] & 0xE6 == 0xE2 and data[2] >> 4 not in (0, 15) and data[2] & 12 != 12
 
 
 def _bounded(size: Size | None, kind: str, name: str) -> Size:

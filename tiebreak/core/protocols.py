@@ -194,6 +194,8 @@ class Agent(Protocol):
     """Whether it takes up a question's own tools and its further turns."""
     code_options: ClassVar[frozenset[str]] = frozenset()
     """Its options that hold a Python file, which it is given as a module; never in data."""
+    functions: frozenset[str] = frozenset()
+    """Names of the tools that functions of the user's own answer."""
     program: str = ""
     """The program that must be installed; empty for none."""
     install: str = ""
@@ -238,6 +240,15 @@ class Scorer(Protocol):
 
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
         """Say how right the output is, and why."""
+        ...
+
+
+@runtime_checkable
+class LooksAtSamples(Protocol):
+    """A scorer that knows of some samples beforehand that it could never judge rightly."""
+
+    def unfit(self, sample: Sample) -> str:
+        """Why answers to the sample could not be judged; empty when they can be."""
         ...
 
 

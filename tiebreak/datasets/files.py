@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
@@ -69,6 +70,8 @@ def load(name: str, *, known: Callable[[], Sequence[str]], source: Source | None
         if not is_records(path):
             raise DatasetError(f"{name}: a dataset file ends in {', '.join(SUFFIXES)}, also with {' or '.join(PACKED)} behind")
         return IndexedFile(path, reading, name=name, about="your file", is_read=is_read, encoding=source.encoding)
+    if path.exists():
+        raise DatasetError(f"{name} is a pipe or a device, and its rows are read more than once: write them to a file first")
     registered = known()
     close = difflib.get_close_matches(name, registered, n=2)
     hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
@@ -231,8 +234,10 @@ def _judged_by_turn(row: Row, exchange: Exchange) -> tuple[tuple[str, ...], str]
     """All targets in a line, for people to read, and the scorer that judges each turn by its own."""
     if (name := next((name for name in _TARGETS if name in row), None)) is not None:
         raise ValueError(f"the row has {content.TURN_TARGETS!r}: put {name!r} into it, as the target of the last turn")
+    if row.get("scorer") == "choice":
+        raise ValueError(f"the scorer 'choice' judges by choices, which {content.TURN_TARGETS!r} have not got")
     targets = exchange.turn_targets
-    return (content.turns_in_words(targets),), _scorer(row, next(filter(None, targets)), (), None)
+    return (content.turns_in_words(targets),), _scorer(row, tuple(chain.from_iterable(targets)), (), None)
 
 
 def _flattened(row: Row) -> Row:

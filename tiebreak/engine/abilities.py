@@ -22,6 +22,7 @@ _WORDS = {
 }
 _DO_WITHOUT = frozenset({"schema"})
 """An answer can follow a schema that was not sent; what else is missing makes the question another one."""
+_NAMED = 8
 _WEIGHS = "likelihood"
 
 
@@ -61,6 +62,25 @@ def refuse_unable(contestants: Sequence[Contestant], samples: Iterable[Sample]) 
                 f"{contestant.label} cannot take {_WORDS[need]}, which the sample {first[need]!r} has; "
                 "leave the model out, or choose samples with --sample-id or --sample-category"
             )
+
+
+def refuse_idle_functions(contestants: Sequence[Contestant], samples: Iterable[Sample]) -> None:
+    """Raise for functions of one's own that answer no tool of any sample: nobody would notice a misspelled name."""
+    own = {contestant.agent.label: make_agent(contestant.agent).functions for contestant in contestants}
+    own = {agent: functions for agent, functions in own.items() if functions}
+    if not own:
+        return
+    offered = {tool.name for sample in samples if sample.exchange is not None for tool in sample.exchange.tools}
+    for agent, functions in own.items():
+        if not functions & offered:
+            tools = f"the samples' tools are {_some(offered)}" if offered else "no sample has a tool"
+            raise UsageError(f"the functions of {agent} are {_some(functions)}, and {tools}: a tool's function has its name")
+
+
+def _some(names: Iterable[str]) -> str:
+    """Names for a person to compare; of very many the first."""
+    listed = sorted(names)
+    return ", ".join(listed[:_NAMED]) + (f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else "")
 
 
 def _refuse_agent(contestant: Contestant, first: Mapping[str, str]) -> None:

@@ -19,6 +19,7 @@ from tiebreak.core.sample import Sample
 from tiebreak.core.task import Task
 from tiebreak.core.trial import Failure, Judgement, Outcome, Output, Score, Timing, Trial, TrialResult
 from tiebreak.core.work import Isolation, Work, WorkOutcome
+from tiebreak.engine.agent_work import output_of
 from tiebreak.engine.call import Caller
 from tiebreak.engine.context import TrialContext
 from tiebreak.engine.gateway_calls import context_of, gateway_name
@@ -86,7 +87,7 @@ async def attempt(trial: Trial, tools: Tools) -> TrialResult:
     # One that works on questions asks for no more than this context has.
     agent = cast(Any, tools.agents.working_on(trial.sample))
     try:
-        output = _metered(await agent.run(trial.sample, context), context)
+        output = _metered(await output_of(trial.contestant.agent.name, agent, trial.sample, context), context)
     except BenchmarkError as error:
         return _failed(trial, error, context, tools)
     return await _attempt_judging(trial, output, context, tools)

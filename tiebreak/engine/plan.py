@@ -15,21 +15,24 @@ from pathlib import Path
 from tiebreak.core.contestant import DIRECT, PLAIN, AgentRef, Contestant
 from tiebreak.core.digest import positions_by
 from tiebreak.core.errors import UsageError
-from tiebreak.core.protocols import ComparesAnswers, Dataset
+from tiebreak.core.protocols import ComparesAnswers, Dataset, LooksAtSamples
 from tiebreak.core.run import Protocol, RunSpec, Shard, Source
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Trial, make_trial, trial_id
-from tiebreak.engine.abilities import refuse_unable
+from tiebreak.engine.abilities import refuse_idle_functions, refuse_unable
+from tiebreak.engine.agent_work import refuse_broken
 from tiebreak.engine.batches import refuse_idle_batch
 from tiebreak.engine.budget import refuse_unpriced
 from tiebreak.engine.fitness import refuse_unfit
 from tiebreak.engine.prompting import check_prompting, present
-from tiebreak.registry import did_you_mean, load_dataset, make_agent, make_scorer, make_strategy, sound
+from tiebreak.registry import did_you_mean, load_dataset, make_agent, make_scorer, make_strategy, names_code, sound
 
 BUILTIN = AgentRef(name="builtin")
 _FEWEST_RACING = 2
 _LOOKED_AT = 20
 """So many samples tell whether two prompts differ."""
+_MOST_LOOKED_AT = 10_000
+"""Samples that scorers look at beforehand: of very large datasets not all, or the first answer would wait for the last row."""
 _REMEMBERED = 10_000
 """So many names are looked through for what somebody may have meant."""
 
@@ -138,6 +141,7 @@ def make_plan(spec: RunSpec, *, dataset: Dataset | None = None) -> Plan:
     spec, tasks = replace(spec, protocol=_completed(protocol, dataset)), _count_tasks(dataset, order)
     plan = Plan(spec=spec, dataset=dataset, order=order, shots=examples, tasks=tasks)
     refuse_unable(plan.spec.contestants, plan.samples if dataset.needs else ())
+    refuse_idle_functions(plan.spec.contestants, plan.samples if "tools" in dataset.needs else ())
     _refuse_unfit(plan)
     _refuse_idle_prompts(plan)
     return plan if spec.shard is None else _part(plan, spec.shard)
@@ -203,10 +207,13 @@ def agent_for(agent: AgentRef, sample: Sample) -> AgentRef:
 
 def _refuse_idle(agent: AgentRef, dataset: Dataset) -> None:
     """An agent that can work on none of the samples is refused; so is a name nobody has."""
-    works_on = make_agent(agent).works_on
+    made = make_agent(agent)
+    refuse_broken(agent.name, made)
+    works_on = frozenset(made.works_on)
     if not works_on & dataset.kinds:
         can, has = (" and ".join(f"{_KINDS[kind]}s" for kind in sorted(kinds)) for kinds in (works_on, dataset.kinds))
-        raise UsageError(f"the agent {agent.name!r} works on {can}, and {dataset.name} has {has} only")
+        hint = "; its class says what it works on, as in works_on = frozenset({'question'})" if names_code(agent.name) else ""
+        raise UsageError(f"the agent {agent.name!r} works on {can}, and {dataset.name} has {has} only{hint}")
 
 
 _KINDS = {"question": "question", "task": "coding task"}
@@ -227,6 +234,17 @@ def _refuse_unfit(plan: Plan) -> None:
         trial = make_trial(plan.shown(sample, contestant), contestant)
         for name in plan.spec.protocol.chosen_scorers:
             refuse_unfit(name, make_scorer(name), trial)
+    _refuse_unjudgeable(plan)
+
+
+def _refuse_unjudgeable(plan: Plan) -> None:
+    """Samples of which a scorer knows that every answer would be wrong, or could not be judged."""
+    named = plan.spec.protocol.chosen_scorers or plan.dataset.scorers
+    looking = {name: scorer for name in named if isinstance(scorer := make_scorer(name), LooksAtSamples)}
+    for one in islice(plan.samples, _MOST_LOOKED_AT) if looking else ():
+        for name in plan.spec.protocol.chosen_scorers or one.scorers:
+            if name in looking and (problem := looking[name].unfit(one)):
+                raise UsageError(f"the scorer {name!r} cannot judge the sample {one.id!r}: {problem}")
 
 
 def _refuse_idle_prompts(plan: Plan) -> None:

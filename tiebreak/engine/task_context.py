@@ -41,6 +41,7 @@ from tiebreak.core.work import (
     WorkOutcome,
     Workspace,
 )
+from tiebreak.engine.agent_work import output_of
 from tiebreak.engine.call import Caller
 from tiebreak.engine.context import TrialContext
 from tiebreak.engine.gateway_calls import GatewayCalls, context_of, gateway_name
@@ -325,7 +326,7 @@ class TaskTrialContext(TrialContext):
         """The agent's own work, until it is done or halted."""
         self._worker = asyncio.current_task()
         try:
-            return await agent.run(self._trial.sample, self)
+            return await output_of(self._trial.contestant.agent.name, agent, self._trial.sample, self)
         except asyncio.CancelledError:
             if self._halted is None or self._worker is None or self._worker.uncancel():
                 raise

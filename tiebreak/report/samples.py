@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tiebreak.core.run import scorer_name
 from tiebreak.store.reader import StoreReader
 
 _WORST = 5
+_LONGEST_REASON = 300
 _OWN = "FROM trials t WHERE superseded = 0 AND t.contestant = ? AND t.outcome <> 'failed'"
 _WORST_OF_ONE = f"""
     WITH kinds AS (SELECT t.category AS category, avg(coalesce(t.score, 0)) AS mean {_OWN} GROUP BY t.category),
@@ -36,6 +37,36 @@ def worst_samples(reader: StoreReader, label: str, limit: int = _WORST) -> list[
     number = reader.numbers[label]
     rows = reader.rows(_WORST_OF_ONE, number, number, limit)
     return [SampleAnswer(sample=r[0], prompt=r[1], expected=r[2], answer=r[3], outcome=r[4]) for r in rows]
+
+
+_WHY_FAILED = """
+    SELECT contestant, coalesce(failure_kind, ''), count(*), coalesce(failure, ''), min(rowid) FROM trials
+    WHERE superseded = 0 AND outcome = 'failed' GROUP BY contestant, failure_kind ORDER BY count(*) DESC, contestant
+"""
+"""The message is that of the first: SQLite takes what stands beside min() from its row."""
+
+
+def why_failed(reader: StoreReader, told: Collection[str] = (), limit: int = _WORST) -> list[str]:
+    """Sentences on what made trials fail, the most frequent first, each in the words of its first failure.
+
+    What stands in `told` already is not told again.
+    """
+    label_of = {number: label for label, number in reader.numbers.items()}
+    found = [row for row in reader.rows(_WHY_FAILED) if row[3] and not any(row[3] in one for one in told)]
+    lines = [
+        f"{label_of[number]}: {count:,} {_ended(kind)}{', the first' if count > 1 else ''}: {_in_a_line(why)}"
+        for number, kind, count, why, _ in found[:limit]
+    ]
+    return [*lines, f"trials.csv has {len(found) - limit:,} more kinds of failures."] if len(found) > limit else lines
+
+
+def _ended(kind: str) -> str:
+    return "not judged" if kind == "unjudged" else f"failed ({kind})"
+
+
+def _in_a_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} …"
 
 
 def answers_to(reader: StoreReader, label: str, samples: Sequence[str]) -> dict[str, SampleAnswer]:

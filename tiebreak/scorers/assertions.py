@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -87,6 +87,15 @@ class Assertions:
         if isinstance(option, str) and option not in ("", _SHARE):
             raise UsageError(f"there is no assert:{option}; there is assert:{_SHARE}, and assert:./file.py for Python functions")
 
+    def unfit(self, sample: Sample) -> str:
+        """An assertion by a function that the file does not have."""
+        wanted = () if self._functions is None else _functions_in(_asserted(sample))
+        missing = next((name for name in wanted if not callable(getattr(self._functions, name, None))), None)
+        if missing is None:
+            return ""
+        there = [name for name, value in vars(self._functions).items() if inspect.isfunction(value)]
+        return f"the file of --scorer assert:FILE has no function {missing!r}; it has {', '.join(there) or 'none'}"
+
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
         """Look at each assertion; the ones that failed are named."""
         asserted, threshold = _asserted(sample), sample.metadata.get("threshold")
@@ -116,6 +125,19 @@ def _asserted(sample: Sample) -> tuple[Assertion, ...]:
         return assertions_of(sample.metadata.get("assert"))
     except ValueError as error:
         raise ScorerError(f"the sample {sample.id!r} has no assertions: {error}") from None
+
+
+def _functions_in(asserted: tuple[Assertion, ...]) -> Iterator[str]:
+    """The names of the functions that assertions call, also of those inside of others."""
+    for assertion in asserted:
+        if assertion.kind == SET:
+            yield from _functions_in(assertion.members)
+        elif assertion.kind == CODE:
+            yield _function_name(assertion)
+
+
+def _function_name(assertion: Assertion) -> str:
+    return str(assertion.value).rpartition(":")[2]
 
 
 async def _all_of(asserted: tuple[Assertion, ...], threshold: float | None, answer: Answer) -> Held:
@@ -309,7 +331,7 @@ async def _judged(assertion: Assertion, answer: Answer) -> Held:
 
 async def _called(assertion: Assertion, answer: Answer) -> Held:
     """A function of the file the user named: `function(text, sample)`, plain or async."""
-    name = assertion.value.rpartition(":")[2]
+    name = _function_name(assertion)
     function = getattr(answer.functions, name, None)
     if not callable(function):
         raise ScorerError(f"the file of --scorer assert:FILE has no function {name!r}")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from tiebreak.core.errors import ScorerError
+from tiebreak.core.errors import ScorerError, UsageError
 from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Output, Score
+
+_CALL = "function(sample, text)"
 
 
 class Function:
@@ -19,6 +20,15 @@ class Function:
     version: ClassVar[int] = 1
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        name = getattr(function, "__name__", repr(function))
+        if not callable(function):
+            raise UsageError(f"the scorer {name!s:.80} is no function, but {type(function).__name__}; it is called as {_CALL}")
+        try:
+            inspect.signature(function).bind("sample", "text")
+        except TypeError as error:
+            raise UsageError(f"the scorer {name} must take a sample and a text, as in {_CALL}: {error}") from None
+        except ValueError:
+            pass  # Some functions of C cannot be looked into.
         self._function = function
 
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
@@ -32,6 +42,6 @@ class Function:
             raise ScorerError(f"the scorer {name} raised {type(error).__name__}: {error}") from error
         if isinstance(value, Score):
             return value
-        if not isinstance(value, (bool, int, float)) or not math.isfinite(value):
-            raise ScorerError(f"the scorer {name} returned {value!r}, which is no score")
+        if not isinstance(value, (bool, int, float)) or not 0 <= value <= 1:
+            raise ScorerError(f"the scorer {name} returned {value!r:.80}; it should be right or wrong, or a number from 0 to 1")
         return Score(value=float(value), answer=output.text.strip()[:200] or None, because=f"by {name}")

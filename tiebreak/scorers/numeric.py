@@ -54,6 +54,14 @@ class Numeric:
     version: ClassVar[int] = 4
     needs: ClassVar[tuple[str, ...]] = ("targets",)
 
+    def unfit(self, sample: Sample) -> str:
+        """A target that is no number is met by no answer."""
+        by_turn = sample.exchange.turn_targets if sample.exchange is not None else ()
+        for targets in filter(None, by_turn or (sample.targets,)):
+            if not any(map(readings, targets)):
+                return f"the target {targets[0]!r:.80} is no number; name another scorer, such as match"
+        return ""
+
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
         """Compare the number found with each accepted one."""
         because = f"expected {sample.target!r}"

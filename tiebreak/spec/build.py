@@ -16,7 +16,16 @@ from tiebreak.core.errors import DatasetError, ModelError, UsageError
 from tiebreak.core.model import Limits, ModelRef
 from tiebreak.core.run import ALL, IN_MEMORY, Pace, Protocol, RunSpec, Shard, TaskRules, resumed
 from tiebreak.prices import with_price
-from tiebreak.registry import check_key, check_settings, is_known, loadable, make_agent, provider_class, spelled_tasks
+from tiebreak.registry import (
+    check_key,
+    check_settings,
+    is_known,
+    loadable,
+    make_agent,
+    make_strategy,
+    provider_class,
+    spelled_tasks,
+)
 from tiebreak.report.caveats import unequal_settings
 from tiebreak.spec.flags import Flags, ModelFlags
 from tiebreak.spec.model_choice import Check, check_models, needs_detection, problems, with_settings
@@ -55,7 +64,17 @@ def spec_of(flags: Flags, config: Config, notes: Notes, *, command: str) -> RunS
     """The run the flags describe; `command` starts it again."""
     spec = _resumed(flags, config, notes) if flags.resume else _new(flags, config, notes, command)
     _refuse_silent_agents(spec)
+    _tell_of_race(spec, notes)
     return spec
+
+
+def _tell_of_race(spec: RunSpec, notes: Notes) -> None:
+    """What a strategy made of what was asked for, where that is not the same: a share of the contestants is a whole number."""
+    racing = [contestant.label for contestant in spec.contestants if not contestant.reference]
+    if spec.protocol.races and len(racing) > 1:
+        note = getattr(make_strategy(spec.protocol.until, racing, 1), "note", "")
+        if note:
+            notes.line(f"Note: {note}.", style="yellow")
 
 
 def _new(flags: Flags, config: Config, notes: Notes, command: str) -> RunSpec:

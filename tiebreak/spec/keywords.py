@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -136,6 +136,9 @@ _WHOLE = {
 }
 """The least each of these may be."""
 _AMOUNTS = ("timeout_s", "request_timeout_s", "task_timeout_s", "max_cost_usd", "max_time_s", "poll_s")
+_MAY_BE_EMPTY = ("system", "template")
+_WORDS = ("system", "template", "reasoning_effort", "encoding", "until", "shard")
+_EXAMPLES = {"prompts": '{"terse": "Answer in one word."}', "fields": '{"frage": "input"}'}
 _ELSEWHERE = ("prompts", "contestants", "scorers", "fields", "preflight", "resume")
 """Keywords that become flags in a way of their own."""
 
@@ -161,6 +164,8 @@ class Asked:
 def asked(function: str, models: Any, dataset: Any, options: Mapping[str, Any]) -> Asked:
     """What was asked, checked as far as that needs no look at models and samples."""
     _check(options)
+    _check_kinds({"models": models, **options})
+    _refuse_empty({"models": models, "dataset": dataset, **options})
     named = isinstance(dataset, str | Path)
     scorers, functions = _scorers(options.get("scorers"))
     plain = {name: value for name, value in options.items() if name not in _ELSEWHERE and value is not None}
@@ -214,10 +219,38 @@ def _check(options: Mapping[str, Any]) -> None:
             raise UsageError(f"choose_on={value!r}: must be 'half'")
 
 
+def _check_kinds(given: Mapping[str, Any]) -> None:
+    """Refuse what is of another kind than its keyword takes, before it goes wrong somewhere inside."""
+    for name, value in given.items():
+        one = isinstance(value, str | Path | ModelRef)
+        listed = isinstance(value, Iterable) and not isinstance(value, Mapping | bytes)
+        if value is None:
+            continue
+        if name in ("prompts", "fields") and not isinstance(value, Mapping):
+            raise UsageError(f"{name}={value!r:.80}: must be a dictionary, as in {_EXAMPLES[name]}")
+        if name in ("models", "contestants", *_TUPLES) and not one and not listed:
+            raise UsageError(f"{name}={value!r:.80}: must be a name or a list of them")
+        if name in _PATHS and not isinstance(value, str | Path):
+            raise UsageError(f"{name}={value!r:.80}: must be a path")
+        if name in _WORDS and not isinstance(value, str):
+            raise UsageError(f"{name}={value!r:.80}: must be a text")
+    for name, prompt in (given.get("prompts") or {}).items():
+        if not isinstance(prompt, str | Path | Mapping | None):
+            raise UsageError(f"prompts: {name!r} must be a text, a file or a dictionary, not {prompt!r:.80}")
+
+
+def _refuse_empty(given: Mapping[str, Any]) -> None:
+    """An empty text would silently mean what is meant by nothing at all: another dataset, no limit to the samples."""
+    for name, value in given.items():
+        listed = value if isinstance(value, list | tuple) else (value,)
+        if name not in _MAY_BE_EMPTY and any(isinstance(one, str) and not one for one in listed):
+            raise UsageError(f"{name} is empty: give it a value, or leave it out")
+
+
 def _refuse_strangers(models: Sequence[Any]) -> None:
-    strange = next((model for model in models if not isinstance(model, str | ModelRef)), None)
-    if strange is not None:
-        raise UsageError(f"models are names or ModelRefs, not {strange!r:.80}")
+    strange = [model for model in models if not isinstance(model, str | ModelRef)]
+    if strange:
+        raise UsageError(f"models are names or ModelRefs, not {strange[0]!r:.80}")
     labels = [model.label for model in models if isinstance(model, ModelRef)]
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:

@@ -115,7 +115,12 @@ class Best(Leader):
 
     def __init__(self, contestants: Sequence[str], planned: int, share: str) -> None:
         super().__init__(contestants, planned)
-        self._places = max(1, math.floor(len(contestants) * share_of(share)))
+        exact = len(contestants) * share_of(share)
+        self._places = max(1, math.floor(exact))
+        percent, best = share.removesuffix("%"), "best one is" if self._places == 1 else f"best {self._places} are"
+        rounded = f"{percent}% of {len(contestants)} contestants is {exact:.3g}: the {best} looked for"
+        self.note = "" if math.isclose(exact, self._places) else rounded
+        """What whoever asked for the share should know of it."""
 
     def _settle(self, better: frozenset[tuple[int, int]]) -> None:
         for number, label in enumerate(self._labels):

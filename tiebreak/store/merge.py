@@ -16,7 +16,7 @@ from tiebreak.core.run import IN_MEMORY, SAMPLES_FILE, RunInfo
 from tiebreak.store.batches import answers_to_collect
 from tiebreak.store.folder import DATABASE, owned
 from tiebreak.store.rows import PREFERENCE_COLUMNS, TRIAL_COLUMNS
-from tiebreak.store.store import compared, connected, create
+from tiebreak.store.store import compared, connected, create, parts_in_words
 from tiebreak.store.votes import join_votes
 
 _SHARD_FLAG = re.compile(r" --shard[ =]\S+")
@@ -119,7 +119,7 @@ def _refuse_strangers(infos: Sequence[RunInfo]) -> None:
         here, there = compared(first.protocol), compared(other.protocol)
         if names := [name for name in here if here[name] != there[name]]:
             raise ProtocolMismatch(
-                f"{other.run_id} was made with another {', '.join(names)} than {first.run_id}: they cannot be one run"
+                f"{other.run_id} was made with {parts_in_words(names)} than {first.run_id}: they cannot be one run"
             )
         if (first.shard is None) != (other.shard is None):
             raise UsageError(f"one of {first.run_id} and {other.run_id} is a shard and the other a whole run")

@@ -463,7 +463,7 @@ def continued(stored: RunInfo, wanted: RunInfo) -> RunInfo:
     names = [n for n in one if one[n] != other[n] and not (n == "limit" and wanted.planned > stored.planned)]
     if names:
         raise ProtocolMismatch(
-            f"the run {stored.run_id} was made with another {', '.join(names)}; its results cannot be mixed with these. "
+            f"the run {stored.run_id} was made with {parts_in_words(names)}; its results cannot be mixed with these. "
             "Start a new run, or resume with what it was made with"
         )
     known = {contestant.label: contestant for contestant in stored.contestants}
@@ -484,6 +484,22 @@ def continued(stored: RunInfo, wanted: RunInfo) -> RunInfo:
         made_with=stored.made_with,
         contestants=contestants,
     )
+
+
+def parts_in_words(names: Sequence[str]) -> str:
+    """Parts of a protocol as a person knows them: `other questions, another seed`."""
+    return ", ".join(dict.fromkeys(_IN_WORDS.get(name) or f"another {name.replace('_', ' ')}" for name in names))
+
+
+_IN_WORDS = {
+    "dataset_digest": "other questions",
+    "scorers": "other scorers",
+    "chosen_scorers": "other scorers",
+    "judges": "other judges",
+    "source": "another choice or reading of the samples",
+    "tasks": "other rules for coding tasks",
+    "repeats": "another number of repeats",
+}
 
 
 def compared(protocol: Protocol) -> dict[str, Any]:
