@@ -325,11 +325,11 @@ _PYTEST = 'python3 -I "$RUN_PYTEST" {tests}'
 _LANGUAGES = {
     # The sandbox always has the Python that runs us.
     ".py": _Language(needs=(), test='python3 -I "$RUN_TESTS" {tests}'),
-    ".go": _Language(needs=("go",), test="GOFLAGS=-mod=mod GOPROXY=off go test ./..."),
-    ".rs": _Language(needs=("cargo",), test="cargo test --offline -q -- --include-ignored"),
+    ".go": _Language(needs=("go",), test='python3 -I "$RUN_SUITE" env GOFLAGS=-mod=mod GOPROXY=off go test ./...'),
+    ".rs": _Language(needs=("cargo",), test='python3 -I "$RUN_SUITE" cargo test --offline -- --include-ignored'),
     ".sh": _Language(needs=("bats",), test="BATS_RUN_SKIPPED=true bats {tests}"),
     ".bats": _Language(needs=("bats",), test="BATS_RUN_SKIPPED=true bats {tests}"),
-    ".js": _Language(needs=("node",), test="node --test {tests}", refused="its tests want jest from npm"),
+    ".js": _Language(needs=("node",), test='python3 -I "$RUN_SUITE" node --test {tests}', refused="its tests want jest from npm"),
     ".java": _Language(needs=("java",), test="", refused="its tests want Gradle and what it downloads"),
     # Tests of concurrency start a thousand threads.
     ".cpp": _Language(needs=("cmake", "g++"), test=_CMAKE, processes=2048),

@@ -14,7 +14,7 @@ from tiebreak.core.run import Source
 from tiebreak.core.sample import Sample
 from tiebreak.core.task import Check, Solution, Task, TaskFile
 from tiebreak.datasets.repository import TEST_FILES
-from tiebreak.datasets.task_environment import RUN_PYTEST
+from tiebreak.datasets.suites import RUN_PYTEST
 from tiebreak.datasets.task_folders import CannotRunHere, files_below, task_file
 from tiebreak.datasets.tasks import Tasks, read_task
 
@@ -70,7 +70,7 @@ def _repair(root: Path, name: str) -> Sample:
         title=f"Repair {name}",
         files=(task_file(root / program, program, root=root),),
         check=Check(
-            script=f"{RUN_PYTEST.rstrip()} python_testcases/test_{name}.py\n",
+            script=f"{RUN_PYTEST} python_testcases/test_{name}.py\n",
             files=tuple(_tests_of(root, name)),
             restore=TEST_FILES,
             timeout_s=_QUIXBUGS_S,
