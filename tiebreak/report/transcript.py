@@ -17,6 +17,7 @@ from tiebreak.report.work_tests import suite_lines, suite_summary
 from tiebreak.store.reader import StoreReader
 
 ATTEMPTS = "attempts"
+TRAJECTORY = "trajectory.json"
 ATIF = "ATIF-v1.4"
 """The Agent Trajectory Interchange Format, as Harbor reads it."""
 _FENCE = "`````"
@@ -45,7 +46,7 @@ def _write(place: Path, row: sqlite3.Row) -> None:
     work = msgspec.json.decode(row["work"], type=Work)
     steps = msgspec.json.decode(row["transcript"], type=tuple[Step, ...])
     _put(place / "transcript.md", transcript(row, work, steps))
-    _put(place / "trajectory.json", json.dumps(trajectory(row, work, steps), indent=2, ensure_ascii=False))
+    _put(place / TRAJECTORY, json.dumps(trajectory(row, work, steps), indent=2, ensure_ascii=False))
     _put(place / "patch.diff", work.changes.diff)
 
 
@@ -109,7 +110,7 @@ def _atif_steps(steps: Sequence[Step]) -> Iterator[dict[str, Any]]:
         if step.kind == "tool" and last is not None:
             result = _without_none(source_call_id=waiting.pop(0) if waiting else None, content=step.text)
             last.setdefault("observation", {"results": []})["results"].append(result)
-        elif step.kind == "call":
+        elif step.kind in ("call", "replay"):
             last = _atif_call(number, step)
             waiting = [call["tool_call_id"] for call in last.get("tool_calls", ())]
             yield last
