@@ -22,6 +22,7 @@ from tiebreak.contestants import cross
 from tiebreak.core.contestant import PLAIN
 from tiebreak.core.run import Pace, Protocol, RunSpec, Source, TaskRules
 from tiebreak.core.work import WorkOutcome
+from tiebreak.engine.task_control import FAILS_SOLUTION
 from tiebreak.pipeline import Plan, loop_factory, make_plan, run_plan
 from tiebreak.registry import agent_ref, make_ref, spelled_tasks
 from tiebreak.report.summary import Summary
@@ -163,6 +164,8 @@ def _problem(agent: str, attempt: Attempt) -> str:
     outcome, reason = attempt.outcome, attempt.reason
     if outcome is WorkOutcome.UNCHECKED:
         return "it has no check" if agent == "nothing" else ""
+    if agent == "solution" and reason.startswith(FAILS_SOLUTION):
+        return reason
     if outcome in (WorkOutcome.SANDBOX_ERROR, WorkOutcome.VERIFIER_ERROR):
         return f"{agent}: {outcome.replace('_', ' ')}: {reason}"
     if agent == "solution":
