@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from tiebreak.core.files import atomic_writer, slug
+from tiebreak.core.steps import BAD, GOOD, spent, standing
 from tiebreak.core.work import Step, Work
 from tiebreak.report.work import short_names
 from tiebreak.report.work_tests import suite_lines, suite_summary
@@ -73,12 +74,13 @@ def _suite(work: Work) -> list[str]:
 
 
 def _told(number: int, step: Step) -> str:
-    spent = [f"{step.data[name]:,} {words}" for name, words in _SPENT.items() if step.data.get(name)]
-    title = " · ".join([f"## {number}. {step.kind}", *filter(None, [step.actor]), f"{step.at_s:.1f} s", *spent])
+    went = {BAD: _FAILED.get(step.kind, "failed"), GOOD: _DONE.get(step.kind, "")}.get(standing(step), "")
+    head = [f"## {number}. {step.kind}", *filter(None, [step.actor, went]), f"at {step.at_s:.1f} s", *spent(step)]
+    title = " · ".join(head)
     return f"{title}\n\n{_FENCE}\n{step.text.replace(_FENCE, '````')}\n{_FENCE}" if step.text else title
 
 
-_SPENT = {"input_tokens": "tokens in", "output_tokens": "tokens out"}
+_FAILED, _DONE = {"error": "", "check": "does not pass"}, {"check": "passes"}
 
 
 def trajectory(row: Mapping[str, Any] | sqlite3.Row, work: Work, steps: Sequence[Step]) -> dict[str, Any]:
