@@ -28,6 +28,8 @@ TIMES = 3
 REPOSITORY = "repository.git"
 _MOST_CHANGED = 60
 _SHORTEST_LIMIT_S, _LONGEST_LIMIT_S = 120.0, 1200.0
+_TRIED_S = 300.0
+"""So long each trial may take where nothing else was asked for: a commit whose tests hang is no task."""
 _ROOM = 20
 """So many times longer than here may tests take on a slower or busier machine."""
 _LONGEST_PROMPT = 8_000
@@ -141,7 +143,7 @@ def _task_before(repository: Repository, commit: Commit, wishes: Wishes, patches
         raise NoTask(f"its tests need {', '.join(missing)}, not installed here")
     return Task(
         files=files,
-        check=Check(script=suite.script, files=tests.files, restore=TEST_FILES, timeout_s=wishes.timeout_s or _LONGEST_LIMIT_S),
+        check=Check(script=suite.script, files=tests.files, restore=TEST_FILES, timeout_s=wishes.timeout_s or _TRIED_S),
         needs=suite.needs,
         solution=_solution(code),
         limits=TaskLimits(memory_mb=wishes.memory_mb),
