@@ -71,6 +71,7 @@ COMPONENTS: dict[str, Callable[[], bool]] = {
     "seeds": SEEDS.is_dir,
     "agents": lambda: all(map(shutil.which, ("cn", "aider", "mini", "opencode", "codex", "claude", "gemini", "qwen"))),
     "cmake": lambda: shutil.which("cmake") is not None and shutil.which("g++") is not None,
+    "cargo": lambda: shutil.which("cargo") is not None,
     "node": lambda: shutil.which("node") is not None,
     "podman": _has_podman,
     "punkt": _has_punkt,
@@ -86,6 +87,7 @@ _BEYOND_PYTHON = {
     *(
         "agents",
         "bfcl",
+        "cargo",
         "chromium",
         "cmake",
         "embedded",

@@ -56,6 +56,7 @@ SHARED_BY_LEAVES = {
         "records",
         "files",
         "hub",
+        "suites",
         "task_environment",
         "task_folders",
         "task_markdown",

@@ -11,6 +11,7 @@ import yaml
 from support.command import run
 from support.repositories import BOTH, commit, git, shop
 
+from tiebreak.commit_tasks import limit_for
 from tiebreak.core.errors import DatasetError
 from tiebreak.datasets.tasks import load, spelled
 
@@ -58,6 +59,71 @@ def test_no_cheat_passes_a_made_task(tmp_path: Path) -> None:
     assert "1 task proven, 0 not" in done.stdout
 
 
+NODE_TEST = """
+    const {{ test }} = require('node:test');
+    const {{ equal }} = require('node:assert');
+    const sums = require('../sums.js');
+    test('adds', () => equal(sums.add(1, 2), 3));
+    {more}
+"""
+CARGO = '[package]\nname = "sums"\nversion = "0.1.0"\nedition = "2021"\n'
+LANGUAGES = {
+    "node": (
+        {"sums.js": "exports.add = (a, b) => a + b\n", "test/sums.test.js": NODE_TEST.format(more="")},
+        {
+            "sums.js": "exports.add = (a, b) => a + b\nexports.double = a => 2 * a\n",
+            "test/sums.test.js": NODE_TEST.format(more="test('doubles', () => equal(sums.double(2), 4));"),
+        },
+        "test/sums.test.js::doubles",
+        "test/sums.test.js::adds",
+    ),
+    "cargo": (
+        {
+            "Cargo.toml": CARGO,
+            ".gitignore": "target\n",
+            "src/lib.rs": "pub fn add(a: i32, b: i32) -> i32 { a + b }\npub fn double(a: i32) -> i32 { a }\n",
+            "tests/sums.rs": "#[test]\nfn adds() { assert_eq!(sums::add(1, 2), 3) }\n",
+        },
+        {
+            "src/lib.rs": "pub fn add(a: i32, b: i32) -> i32 { a + b }\npub fn double(a: i32) -> i32 { 2 * a }\n",
+            "tests/sums.rs": (
+                "#[test]\nfn adds() { assert_eq!(sums::add(1, 2), 3) }\n"
+                "#[test]\nfn doubles() { assert_eq!(sums::double(2), 4) }\n"
+            ),
+        },
+        "tests/sums.rs::doubles",
+        "tests/sums.rs::adds",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", [pytest.param(name, marks=pytest.mark.needs(name)) for name in LANGUAGES])
+def test_a_project_in_another_language_gives_tasks_whose_tests_are_told_one_by_one(language: str, tmp_path: Path) -> None:
+    start, change, mended, kept = LANGUAGES[language]
+    (tmp_path / "project").mkdir()
+    git(tmp_path / "project", "init", "-q", "-b", "main", ".")
+    commit(tmp_path / "project", "Begin", dict(start))
+    commit(tmp_path / "project", "Double a number", dict(change))
+
+    made = run("new-task", "--from-history", "--repo", "project", "--output", "tasks", cwd=tmp_path, timeout=600)
+
+    assert made.returncode == 0, made.stdout + made.stderr
+    task = load(spelled([tmp_path / "tasks"]))[0].task
+    assert task is not None and task.check is not None and language in task.needs
+    assert (task.check.fail_to_pass, task.check.pass_to_pass) == ((mended,), (kept,))
+    assert "1 of 1 tests mended, 1 of 1 tests kept" in made.stdout
+    assert "1 task proven, 0 not" in made.stdout
+
+
+def test_the_limit_of_the_tests_follows_how_long_the_solution_took(history: tuple[Path, dict[str, str], str]) -> None:
+    """A machine that is busy is no reason to hold a solution for a wrong one."""
+    home, _, _ = history
+    task = load(spelled([home / "tasks"]))[0].task
+
+    assert [limit_for(seconds) for seconds in (0.5, 30.0, 600.0)] == [120, 600, 1200]
+    assert task is not None and task.check is not None and task.check.timeout_s >= 120
+
+
 def test_what_is_proven_is_told_as_json(tmp_path: Path) -> None:
     (tmp_path / "bad.md").write_text("Do it.\n\n## Verify\n\n```bash\ntrue\n```\n\n## Solution\n\n```bash\ntrue\n```\n")
 
@@ -67,6 +133,17 @@ def test_what_is_proven_is_told_as_json(tmp_path: Path) -> None:
     (task,) = json.loads(done.stdout)["tasks"]
     assert (task["id"], task["proven"]) == ("bad", False)
     assert "doing nothing passes" in task["problems"]
+
+
+def test_the_tests_of_each_check_are_told_as_json(history: tuple[Path, dict[str, str], str], tmp_path: Path) -> None:
+    home, _, _ = history
+
+    done = run("check-tasks", str(home / "tasks"), "--json", cwd=tmp_path, timeout=200)
+
+    (task,) = json.loads(done.stdout)["tasks"]
+    told = {test["id"]: (test["status"], test["group"]) for test in task["tests"]}
+    assert told["tests/test_sums.py::test_double"] == ("passed", "fail_to_pass")
+    assert "1 of 1 tests mended" in done.stderr
 
 
 def test_the_prompt_is_what_the_commit_says_and_nothing_of_its_code(history: tuple[Path, dict[str, str], str]) -> None:

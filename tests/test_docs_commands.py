@@ -31,6 +31,7 @@ RUN_ELSEWHERE = {
     r"pip install '\.\[demo\]'$": "test_packaging.py::test_the_demo_of_an_installed_wheel_reaches_a_verdict",
     r"tiebreak new-task ": "test_commit_tasks.py::test_a_history_gives_the_commits_that_can_be_proven",
     r"tiebreak batch --task mytasks": "test_commit_tasks.py::test_models_are_run_on_it_and_each_test_is_reported",
+    r"tiebreak replay ": "test_replay.py::test_from_every_step_another_model_goes_on_and_the_one_that_decided_is_named",
     r"tiebreak batch .*--sandbox podman": "sandbox/test_images.py::test_tasks_of_harbor_run_in_their_images",
     r"tiebreak demo$": "test_demo.py::test_demo_compares_two_ways_of_asking_and_reaches_a_verdict",
     r"\.venv/bin/python (-m pytest -n 2|tests/update_slow_tests\.py)": "test_suite.py::test_the_slow_list_is_written_from_times",

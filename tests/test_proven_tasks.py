@@ -8,6 +8,7 @@ from textwrap import dedent
 
 import pytest
 from support.command import run
+from support.repositories import BOTH, git, shop
 
 from tiebreak.core.errors import DatasetError, UsageError
 from tiebreak.core.run import Source
@@ -272,3 +273,101 @@ def test_a_set_is_named_alone_and_a_folder_of_its_name_is_a_folder(tmp_path: Pat
 
     assert spelled_tasks(["polyglot"]) == f"tasks:{tmp_path / 'polyglot'}"
     assert spelled_tasks(["polyglot"], data=True) == "polyglot"
+
+
+# --- SWE-bench ----------------------------------------------------------------------------------------
+
+
+def row_of(folder: Path, name: str, **changed: object) -> dict[str, object]:
+    """A row as SWE-bench has it, of the commit of the shop that brings a feature."""
+    names = json.loads((folder / "names.json").read_text())
+    start, end = names["first"], names["feature"]
+    diffs = {
+        field: git(folder / "some__shop", "diff", start, end, "--", *paths) + "\n"
+        for field, paths in (("test_patch", ["tests"]), ("patch", ["src"]))
+    }
+    return {
+        "instance_id": name,
+        "repo": "some/shop",
+        "base_commit": start,
+        "problem_statement": "There is no way to double a number.",
+        "FAIL_TO_PASS": json.dumps(["tests/test_sums.py::test_double"]),
+        "PASS_TO_PASS": json.dumps(["tests/test_sums.py::test_add"]),
+        "version": "1.0",
+        **diffs,
+        **changed,
+    }
+
+
+@pytest.fixture
+def issues(tmp_path: Path) -> Path:
+    folder = tmp_path / "issues"
+    names = shop(folder / "some__shop")
+    (folder / "names.json").write_text(json.dumps(names))
+    rows = [
+        row_of(folder, "good"),
+        row_of(folder, "lists", FAIL_TO_PASS=["tests/test_sums.py::test_double"], PASS_TO_PASS=[]),
+        row_of(folder, "hopeless", FAIL_TO_PASS=["tests/test_sums.py::test_never"]),
+        row_of(folder, "solved", FAIL_TO_PASS=["tests/test_sums.py::test_add"]),
+        row_of(folder, "absent", repo="some/other"),
+        row_of(folder, "outside", repo="../shop"),
+        row_of(folder, "django", FAIL_TO_PASS=["test_double (tests.Sums)"]),
+        row_of(folder, "torn", patch="no patch at all"),
+        row_of(folder, "later", base_commit="0" * 40),
+    ]
+    (folder / "names.json").unlink()
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"instance_id": "bare"}]))
+    return folder
+
+
+@pytest.mark.needs("bubblewrap")
+def test_rows_of_swebench_are_read_and_proven_where_their_environment_is(issues: Path, cache: Path) -> None:
+    tasks = proven("swebench", Source(path=str(issues)))
+
+    assert [tasks[place].id for place in range(len(tasks))] == ["good", "lists"]
+    good = tasks[0]
+    assert good.prompt == "There is no way to double a number." and good.category == "some/shop"
+    assert good.task is not None and good.task.check is not None
+    assert good.task.check.fail_to_pass == ("tests/test_sums.py::test_double",)
+    assert not any(b"double" in file.content for file in good.task.files), "nothing that came later is there"
+    reasons = dict(tasks.skipped)
+    assert "its own solution does not pass here" in reasons["hopeless"]
+    assert reasons["solved"] == "doing nothing passes its check"
+    assert "git clone https://github.com/some/other" in reasons["absent"]
+    assert "its repository is not here" in reasons["outside"]
+    assert "another runner than pytest" in reasons["django"]
+    assert "git apply" in reasons["torn"]
+    assert "missing" in reasons["bare"]
+    assert set(reasons) == {"hopeless", "solved", "absent", "outside", "django", "torn", "later", "bare"}
+
+
+@pytest.mark.needs("bubblewrap", "parquet")
+def test_parquet_rows_are_read_too_and_models_are_run_on_them(issues: Path, tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    rows = [json.loads(line) for line in (issues / "rows.jsonl").read_text().splitlines()]
+    (issues / "rows.jsonl").unlink()
+    parquet.write_table(pyarrow.Table.from_pylist(rows[:1]), issues / "rows.parquet")
+    (tmp_path / "script.json").write_text(
+        json.dumps({"answers": [f"FILE src/shop/sums.py\n```\n{BOTH}```\nFINISH"], "default": "x"})
+    )
+
+    done = run(
+        *("batch", "--task", "swebench", "--data", str(issues), "--models", "scripted/script.json", "--output", "out"),
+        cwd=tmp_path,
+        timeout=120,
+        XDG_CACHE_HOME=str(tmp_path / "cache"),
+    )
+
+    (result,) = json.loads((tmp_path / "out" / "comparison_report.json").read_text())["results"]
+    assert result["success"], done.stdout + done.stderr
+    assert {test["id"]: test["status"] for test in result["tests"] if test["group"]} == {
+        "tests/test_sums.py::test_double": "passed",
+        "tests/test_sums.py::test_add": "passed",
+    }
+
+
+def test_swebench_without_its_rows_says_what_it_needs(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="cloned as OWNER__NAME"):
+        proven("swebench", Source(path=str(tmp_path)))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
+import shutil
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -16,6 +18,7 @@ from tiebreak.core.files import atomic_writer, slug
 from tiebreak.core.task import Check, Solution, Task, TaskLimits
 from tiebreak.core.work import Isolation, Verdict
 from tiebreak.datasets.repository import RUNNER_SETTINGS, TEST_FILES, Commit, Patched, Repository, is_test_file
+from tiebreak.datasets.suites import holds_tests, suite_of
 from tiebreak.datasets.task_environment import as_solution, environment_of
 from tiebreak.datasets.task_markdown import FrontMatter, PackagesPart
 from tiebreak.sandbox.workspace import Workspace
@@ -24,9 +27,13 @@ TIMES = 3
 """So often a solution must pass: what passes only sometimes is no test."""
 REPOSITORY = "repository.git"
 _MOST_CHANGED = 60
+_SHORTEST_LIMIT_S, _LONGEST_LIMIT_S = 120.0, 1200.0
+_TRIED_S = 300.0
+"""So long each trial may take where nothing else was asked for: a commit whose tests hang is no task."""
+_ROOM = 20
+"""So many times longer than here may tests take on a slower or busier machine."""
 _LONGEST_PROMPT = 8_000
 _TRAILER = re.compile(r"^(?:[A-Z][\w-]+-by|Change-Id|Co-authored-by|Refs?|Closes|Fixes): ?.*$", re.MULTILINE | re.IGNORECASE)
-_TEST_MODULE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
 
 
 class NoTask(BenchmarkError):
@@ -41,7 +48,8 @@ class Wishes:
     pip: tuple[str, ...] = ()
     npm: tuple[str, ...] = ()
     setup: str = ""
-    timeout_s: float = 120.0
+    timeout_s: float | None = None
+    """Most seconds for the tests; None: as many as follow from how long the solution took."""
     memory_mb: int = 2048
 
     @property
@@ -64,6 +72,8 @@ class MadeTask:
     pass_to_pass: tuple[str, ...]
     flaky: tuple[str, ...]
     """Tests that passed only sometimes: they decide nothing."""
+    timeout_s: float
+    """Most seconds for the tests."""
 
     @property
     def name(self) -> str:
@@ -81,8 +91,8 @@ def divided(paths: Iterable[str]) -> tuple[list[str], list[str]]:
 
 def why_no_candidate(tests: Sequence[str], code: Sequence[str]) -> str:
     """Why a commit that changed these files makes no task; empty when it may."""
-    if not any(map(_TEST_MODULE.search, tests)):
-        return "it changes no tests of pytest"
+    if not any(map(holds_tests, tests)):
+        return "it changes no tests"
     if not any(PurePosixPath(path).suffix not in (".md", ".rst", ".txt", "") for path in code):
         return "it changes no code"
     if len(tests) + len(code) > _MOST_CHANGED:
@@ -100,7 +110,7 @@ async def make_task(repository: Repository, commit: Commit, wishes: Wishes, isol
         task = await asyncio.to_thread(_task_before, repository, commit, wishes, patches)
     except ValueError as error:
         raise NoTask(str(error)) from None
-    before, after = await _tried(task, isolation)
+    before, after, seconds = await _tried(task, isolation)
     steady = [test for test, statuses in after.items() if set(statuses) == {"passed"}]
     failing = tuple(test for test in steady if before.get(test) != "passed")
     if not failing:
@@ -113,28 +123,32 @@ async def make_task(repository: Repository, commit: Commit, wishes: Wishes, isol
         fail_to_pass=failing,
         pass_to_pass=tuple(test for test in steady if before.get(test) == "passed"),
         flaky=tuple(test for test, statuses in after.items() if "passed" in statuses and test not in steady),
+        timeout_s=wishes.timeout_s or limit_for(seconds),
     )
+
+
+def limit_for(seconds: float) -> float:
+    """Seconds that tests may take which took so many here: enough for a machine that has much else to do."""
+    return float(min(_LONGEST_LIMIT_S, max(_SHORTEST_LIMIT_S, math.ceil(seconds * _ROOM))))
 
 
 def _task_before(repository: Repository, commit: Commit, wishes: Wishes, patches: Sequence[bytes]) -> Task:
     """The task as it is before it is known which tests decide."""
     tests, code = (repository.applied(commit.parent, patch) for patch in patches)
     files = repository.files(commit.parent)
-    modules = [file.path for file in tests.files if _TEST_MODULE.search(file.path)]
-    if not modules:
+    suite = suite_of(tests.files, files)
+    if suite is None:
         raise NoTask("it only removes tests")
+    if missing := [name for name in suite.needs if shutil.which(name) is None]:
+        raise NoTask(f"its tests need {', '.join(missing)}, not installed here")
     return Task(
         files=files,
-        check=Check(script=_script(modules), files=tests.files, restore=TEST_FILES, timeout_s=wishes.timeout_s),
+        check=Check(script=suite.script, files=tests.files, restore=TEST_FILES, timeout_s=wishes.timeout_s or _TRIED_S),
+        needs=suite.needs,
         solution=_solution(code),
         limits=TaskLimits(memory_mb=wishes.memory_mb),
         environment=environment_of(wishes.front, files, repository.path),
     )
-
-
-def _script(modules: Sequence[str]) -> str:
-    quoted = " ".join("'" + path.replace("'", "'\\''") + "'" for path in modules)
-    return f'python3 -I "$RUN_PYTEST" {quoted}\n'
 
 
 def _solution(code: Patched) -> Solution:
@@ -144,8 +158,8 @@ def _solution(code: Patched) -> Solution:
     return solution
 
 
-async def _tried(task: Task, isolation: Isolation) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """What each test does before the solution, and each time after it."""
+async def _tried(task: Task, isolation: Isolation) -> tuple[dict[str, str], dict[str, list[str]], float]:
+    """What each test does before the solution, and each time after it; and how long they took at most."""
     assert task.check is not None and task.solution is not None
     try:
         async with Workspace.open(task, isolation=isolation) as workspace:
@@ -160,9 +174,8 @@ async def _tried(task: Task, isolation: Isolation) -> tuple[dict[str, str], dict
     except SandboxError as error:
         raise NoTask(str(error)) from None
     each = [_statuses(verdict) for verdict in verdicts]
-    return before, {
-        test: [statuses.get(test, "missing") for statuses in each] for test in dict.fromkeys(t for s in each for t in s)
-    }
+    after = {test: [statuses.get(test, "missing") for statuses in each] for test in dict.fromkeys(t for s in each for t in s)}
+    return before, after, max(verdict.seconds for verdict in verdicts)
 
 
 def _statuses(verdict: Verdict) -> dict[str, str]:
@@ -216,7 +229,7 @@ def _task_file(made: MadeTask, wishes: Wishes) -> bytes:
         "solution_patch": "solution.patch",
         "fail_to_pass": list(made.fail_to_pass),
         "pass_to_pass": list(made.pass_to_pass),
-        "verifier": {"timeout_sec": wishes.timeout_s},
+        "verifier": {"timeout_sec": made.timeout_s},
         "limits": {"memory_mb": wishes.memory_mb},
         "python": wishes.python,
         "packages": {kind: list(names) for kind, names in (("pip", wishes.pip), ("npm", wishes.npm)) if names},

@@ -35,7 +35,11 @@ _MOST_AT_ONCE = 8
 _SHOWN = 200
 _STRICTEST, _BY_PYTEST = "$RUN_TESTS", "$RUN_PYTEST"
 
-SETS: Mapping[str, Callable[[Source], Tasks]] = {"polyglot": task_sets.polyglot, "quixbugs": task_sets.quixbugs}
+SETS: Mapping[str, Callable[[Source], Tasks]] = {
+    "polyglot": task_sets.polyglot,
+    "quixbugs": task_sets.quixbugs,
+    "swebench": task_sets.swebench,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,11 @@ def polyglot(source: Source) -> Tasks:
 def quixbugs(source: Source) -> Tasks:
     """Forty small Python programs with a defect on one line, QuixBugs: proven here on first use."""
     return proven("quixbugs", source)
+
+
+def swebench(source: Source) -> Tasks:
+    """Issues of real projects, SWE-bench's rows: proven here on first use."""
+    return proven("swebench", source)
 
 
 def proven(name: str, source: Source, tell: Tell = lambda *_: None) -> Tasks:

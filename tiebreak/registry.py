@@ -139,6 +139,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "bbh": "tiebreak.datasets.public:bbh",
         "polyglot": "tiebreak.proven_tasks:polyglot",
         "quixbugs": "tiebreak.proven_tasks:quixbugs",
+        "swebench": "tiebreak.proven_tasks:swebench",
     },
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -409,3 +410,18 @@ def test_a_folder_of_tasks_lists_none_from_elsewhere(tmp_path):
     linked(tmp_path / "tasks" / "b.md", tmp_path / "outside" / "secret.md")
     with pytest.raises(DatasetError, match="leads out"):
         load(spelled([tmp_path / "tasks"]))
+
+
+def test_folders_that_are_no_part_of_a_task_are_named_with_what_to_do_instead(tmp_path):
+    folder = tmp_path / "tasks" / "a"
+    our_folder(folder)
+    for name in (".git/HEAD", "node_modules/left/index.js", "node_modules/left/node_modules/pad.js", "__pycache__/x.pyc"):
+        write(folder / "workspace" / name, "x")
+
+    dataset = load(spelled([tmp_path / "tasks"]))
+
+    assert len(dataset) == 1
+    told = {str(Path(path).relative_to(folder)): reason for path, reason in dataset.skipped}
+    assert set(told) == {"workspace/.git", "workspace/node_modules"}, "caches are nobody's loss"
+    assert "packages: {npm: [package-lock.json]}" in told["workspace/node_modules"]
+    assert "one commit" in told["workspace/.git"]

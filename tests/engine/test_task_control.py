@@ -21,7 +21,7 @@ Write ok.txt.
 ## Solution
 
 ```bash
-touch ok.txt
+touch ok.txt; printf 'test -f ok.txt' > written_by_the_agent.sh; chmod +x written_by_the_agent.sh
 ```
 """
 
@@ -32,6 +32,8 @@ touch ok.txt
         ("test -f ok.txt", "no_change"),
         ("test -f never.txt", "verifier_error"),
         ("no_such_program ok.txt", "verifier_error"),
+        ("env no_such_program ok.txt", "verifier_error"),
+        ("./written_by_the_agent.sh", "no_change"),
     ],
 )
 def test_who_is_blamed_for_a_check_that_fails(check: str, outcome: str, tmp_path: Path) -> None:
@@ -46,3 +48,21 @@ def test_who_is_blamed_for_a_check_that_fails(check: str, outcome: str, tmp_path
     said = result["failure"] or result["check_output"]
     expected = {"verifier_error": ("own solution does not pass" if "never" in check else "needs no_such_program")}
     assert expected.get(outcome, "") in said
+
+
+@pytest.mark.parametrize(("check", "outcome"), [("test -f ok.txt", "passed"), ("test -f never.txt", "verifier_error")])
+def test_a_check_that_fails_the_control_is_broken_and_no_wrong_result(check: str, outcome: str, tmp_path: Path) -> None:
+    """What the control does is the task's own solution: nobody did anything wrong."""
+    (tmp_path / "task.md").write_text(TASK.format(check=check))
+
+    chosen = ("--task", "task.md", "--models", "baseline/constant", "--agent", "solution,nothing", "--follow-ups", "0")
+    run("batch", *chosen, "--output", "out", "--yes", cwd=tmp_path)
+
+    results = {row["agent"]: row for row in json.loads((tmp_path / "out" / "comparison_report.json").read_text())["results"]}
+    assert results["solution"]["outcome"] == outcome
+    assert results["nothing"]["outcome"] == "no_change", "doing nothing is right to fail, whatever the check is worth"
+    if outcome == "verifier_error":
+        assert "own solution does not pass" in results["solution"]["failure"]
+        proven = run("check-tasks", "task.md", cwd=tmp_path, timeout=120)
+        assert proven.returncode == 2
+        assert "✗ task: the task's own solution does not pass its check here" in proven.stdout

@@ -6,6 +6,7 @@ from support.packages import need_packages
 
 need_packages("playwright")
 
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from support.browser import OPEN_EVERYTHING, chromium, opened, wait_until
+from support.command import run
 from support.hostile_texts import PAYLOADS, hostile_run
 from support.made import Planted, Trials, samples, write_run
 
@@ -179,3 +181,42 @@ _LOW_CONTRAST = """() => {
   }
   return [...new Set(bad)];
 }"""
+
+
+LONG_WAY = [
+    *(f"I look at part {number}.\n```shell\nseq {number} 40\n```" for number in range(17)),
+    "I clean up.\n```shell\nrm numbers.txt\n```",
+    "```shell\ncat numbers.txt\n```",
+    "FINISH",
+]
+
+
+@pytest.fixture(scope="module")
+def transcript_of_forty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An attempt with forty steps, of which the thirty-ninth and the check failed."""
+    home = tmp_path_factory.mktemp("forty")
+    (home / "task.md").write_text(
+        "Sum up.\n\n## Workspace\n\n```text file=numbers.txt\n1\n```\n\n## Verify\n\n```bash\nfalse\n```\n"
+    )
+    (home / "script.json").write_text(json.dumps({"answers": LONG_WAY, "default": "FINISH"}))
+    models = ("--models", "scripted/script.json", "--follow-ups", "0")
+    run("batch", "--task", "task.md", *models, "--output", "out", cwd=home, timeout=100)
+    return home / "out" / "comparison_report.html"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_one_sees_at_a_glance_where_an_attempt_went_wrong(browser: Browser, transcript_of_forty: Path, width: int) -> None:
+    with opened(browser, transcript_of_forty, viewport={"width": width, "height": 900}) as (page, seen):
+        page.locator("#rows .row").first.click()
+        page.get_by_text("Transcript (42 steps)").click()
+        expect(page.locator(".walk button")).to_have_count(42)
+        expect(page.locator(".failing")).to_have_text("2 of 42 steps failed: 3942")
+        assert page.locator(".walk .bad").all_inner_texts() == ["39", "42"]
+        page.locator(".failing button").first.click()
+        step = page.locator(".steps li:focus")
+        expect(step).to_contain_text("39. tool · agent · failed")
+        expect(step).to_contain_text("No such file or directory")
+        expect(step).to_be_in_viewport()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.locator(".steps li").nth(2).locator("details").count() == 1, "what is long is folded"
+        assert seen.trouble == []

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from tiebreak.core.errors import FailureKind, ProviderError
-from tiebreak.core.message import Finish, Message, Reply, TextPart, Tool, system, user
+from tiebreak.core.message import Finish, Message, Reply, TextPart, Tool, ToolCall, system, user
 from tiebreak.core.protocols import TaskContext
 from tiebreak.core.sample import Sample
+from tiebreak.core.steps import call_in_words
 from tiebreak.core.trial import Output
 from tiebreak.core.work import Command
 
@@ -107,6 +110,21 @@ class _Conversation:
     finished: str | None = None
     nudged: int = 0
     acted: bool = False
+    recorded: list[RecordedCall] = field(default_factory=list)
+    """Turns of an earlier attempt that are still to be taken again."""
+    expected: list[str] = field(default_factory=list)
+    """What the actions of the turn that is taken again brought then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """One turn of an earlier attempt."""
+
+    step: int
+    """Its number in that attempt's transcript."""
+    reply: Reply
+    results: tuple[str, ...] = ()
+    """What its actions brought."""
 
 
 class Builtin:
@@ -114,13 +132,17 @@ class Builtin:
 
     async def run(self, sample: Sample, context: TaskContext) -> Output:
         """Work on the task, and go on as long as there is a next prompt."""
-        conversation = _Conversation([system(SYSTEM), user(sample.prompt)])
+        conversation = _Conversation([system(SYSTEM), user(sample.prompt)], recorded=self._recorded())
         said = await self._work(conversation, context)
         while (prompt := await context.review(said)) is not None:
             conversation.messages.append(user(prompt))
             conversation.finished = None
             said = await self._work(conversation, context)
         return Output(text=said)
+
+    def _recorded(self) -> list[RecordedCall]:
+        """Turns that are taken as they were instead of being asked for."""
+        return []
 
     async def _work(self, conversation: _Conversation, context: TaskContext) -> str:
         """Let the model act until it says that it is done, or has nothing more to do."""
@@ -138,8 +160,46 @@ class Builtin:
                 return conversation.finished or reply.text
 
 
+class Replayed(Builtin):
+    """The same, going on from a step of an earlier attempt: until then it takes the turns that were taken then.
+
+    `record` is a file of calls, as `tiebreak replay` writes it; turns of steps before `step` are taken again.
+    """
+
+    def __init__(self, record: str, step: int) -> None:
+        calls = json.loads(Path(record).read_text(encoding="utf-8"))["calls"]
+        self._calls = [_recorded_call(call) for call in calls if call["step"] < step]
+
+    def _recorded(self) -> list[RecordedCall]:
+        return list(self._calls)
+
+
+def _recorded_call(call: Mapping[str, Any]) -> RecordedCall:
+    number = call["step"]
+    tools = tuple(
+        ToolCall(id=f"call_{number}_{place}", name=tool["name"], arguments=tool["arguments"])
+        for place, tool in enumerate(call["tools"])
+    )
+    reply = Reply(text=call["text"], tool_calls=tools, finish=Finish.TOOL if tools else Finish.STOP)
+    return RecordedCall(step=number, reply=reply, results=tuple(call["results"]))
+
+
+def _taken_again(conversation: _Conversation, context: TaskContext) -> Reply:
+    """The next turn of the earlier attempt: nobody is asked, and nothing is paid."""
+    call = conversation.recorded.pop(0)
+    conversation.expected = list(call.results)
+    words = [call_in_words(tool.name, tool.arguments) for tool in call.reply.tool_calls]
+    tools = [{"name": tool.name, "arguments": tool.arguments} for tool in call.reply.tool_calls]
+    said = "\n".join(filter(None, (call.reply.text, *words)))
+    context.note("replay", said, actor="earlier", step=call.step, tools=tools)
+    return call.reply
+
+
 async def _next_turn(conversation: _Conversation, context: TaskContext) -> Reply:
     """The model's next turn; without tools where it cannot take them, with a shorter past where it must."""
+    if conversation.recorded:
+        return _taken_again(conversation, context)
+    conversation.expected = []
     try:
         return await _ask(conversation, context)
     except ProviderError as error:
@@ -212,7 +272,9 @@ async def _carry_out(actions: Sequence[Action], conversation: _Conversation, con
     told: list[str] = []
     for action in actions:
         result, failed = await _perform(action, conversation, context)
-        context.note("tool", result, name=action.name, failed=failed)
+        then = conversation.expected.pop(0) if conversation.expected else None
+        differs: dict[str, Any] = {"differs": True} if then is not None and then != result else {}
+        context.note("tool", result, name=action.name, failed=failed, **differs)
         if action.call_id:
             parts = (TextPart(result),)
             conversation.messages.append(Message(role="tool", parts=parts, tool_call_id=action.call_id, failed=failed))

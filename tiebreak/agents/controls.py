@@ -25,6 +25,7 @@ class Solved:
     """Does what the task's own solution does. A task it fails cannot be passed."""
 
     control: ClassVar[bool] = True
+    does_solution: ClassVar[bool] = True
 
     async def run(self, sample: Sample, context: TaskContext) -> Output:
         """Apply the reference solution."""

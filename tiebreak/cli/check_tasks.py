@@ -22,10 +22,13 @@ from tiebreak.contestants import cross
 from tiebreak.core.contestant import PLAIN
 from tiebreak.core.run import Pace, Protocol, RunSpec, Source, TaskRules
 from tiebreak.core.work import WorkOutcome
+from tiebreak.engine.task_control import FAILS_SOLUTION
 from tiebreak.pipeline import Plan, loop_factory, make_plan, run_plan
 from tiebreak.registry import agent_ref, make_ref, spelled_tasks
 from tiebreak.report.summary import Summary
 from tiebreak.report.work import Attempt
+from tiebreak.report.work_files import attempts_by_trial
+from tiebreak.store.reader import StoreReader
 
 _CONTROLS, _FORGERIES = "tiebreak.agents.controls", "tiebreak.agents.forgeries"
 CHEATS = {
@@ -71,21 +74,46 @@ def prove(paths: Sequence[str], how: How | None = None) -> int:
             console.line(f"skipped {path}: {reason}", style="yellow")
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             summary = runner.run(run_plan(plan))
-    problems = _all_problems(plan, summary)
+        tests = _tests_by_task(Path(folder)) if how.as_json else {}
+    problems, suites = _all_problems(plan, summary), _suites(summary)
     tasks = list(dict.fromkeys(a.sample for c in summary.contestants if c.work for a in c.work.attempts))
     if how.as_json:
-        click.echo(harmless_json(msgspec.json.encode(_as_data(tasks, problems, plan.dataset.skipped))))
+        click.echo(harmless_json(msgspec.json.encode(_as_data(tasks, problems, plan.dataset.skipped, tests))))
     for task in tasks:
         found = problems.get(task, [])
-        console.line(f"{'✗' if found else '✓'} {task}{': ' if found else ''}{'; '.join(found)}", style="red" if found else "")
+        words = [*found, *filter(None, [suites.get(task)])]
+        console.line(f"{'✗' if found else '✓'} {task}{': ' if words else ''}{'; '.join(words)}", style="red" if found else "")
     console.line(f"{counted(len(tasks) - len(problems), 'task')} proven, {len(problems)} not.")
     return exits.PARTIAL if problems else exits.DONE
 
 
-def _as_data(tasks: Sequence[str], problems: Mapping[str, Sequence[str]], skipped: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _suites(summary: Summary) -> dict[str, str]:
+    """By task, how many tests of its check its own solution passed."""
+    solving = [c for c in summary.contestants if c.contestant.agent.name == "solution"]
+    return {attempt.sample: attempt.tests for c in solving if c.work for attempt in c.work.attempts}
+
+
+def _tests_by_task(folder: Path) -> dict[str, list[dict[str, str]]]:
+    """By task, how each test of its check went with its own solution."""
+    with StoreReader(folder) as reader:
+        attempts = attempts_by_trial(reader).values()
+    return {attempt["task_id"]: attempt["tests"] for attempt in attempts if attempt["agent"] == "solution"}
+
+
+def _as_data(
+    tasks: Sequence[str],
+    problems: Mapping[str, Sequence[str]],
+    skipped: Sequence[tuple[str, str]],
+    tests: Mapping[str, Sequence[Mapping[str, str]]],
+) -> dict[str, Any]:
     """What came of each task, for programs."""
+
+    def told(task: str) -> dict[str, Any]:
+        found = list(problems.get(task, ()))
+        return {"id": task, "proven": not found, "problems": found, "tests": list(tests.get(task, ()))}
+
     return {
-        "tasks": [{"id": task, "proven": task not in problems, "problems": list(problems.get(task, ()))} for task in tasks],
+        "tasks": [told(task) for task in tasks],
         "skipped": [{"task": task, "reason": reason} for task, reason in skipped],
         "proven": len(tasks) - len(problems),
         "not_proven": len(problems),
@@ -136,6 +164,8 @@ def _problem(agent: str, attempt: Attempt) -> str:
     outcome, reason = attempt.outcome, attempt.reason
     if outcome is WorkOutcome.UNCHECKED:
         return "it has no check" if agent == "nothing" else ""
+    if agent == "solution" and reason.startswith(FAILS_SOLUTION):
+        return reason
     if outcome in (WorkOutcome.SANDBOX_ERROR, WorkOutcome.VERIFIER_ERROR):
         return f"{agent}: {outcome.replace('_', ' ')}: {reason}"
     if agent == "solution":

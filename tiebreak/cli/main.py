@@ -170,6 +170,35 @@ def batch(**flags: Any) -> int:
     return run_with(Flags(door="batch", **flags))
 
 
+@tiebreak.command(short_help="Go on from a step of an attempt with another model.")
+@click.argument("attempt")
+@click.option("--from", "steps", required=True, metavar="STEP[,STEP…]|all", help="Steps of its transcript to go on from.")
+@click.option("--model", "model", multiple=True, required=True, metavar="NAME", help="Who goes on; may be given several times.")
+@click.option("--repeats", type=click.IntRange(min=1), default=1, metavar="K", help="Attempts from each step (1).")
+@click.option("--max-workers", type=click.IntRange(min=1), metavar="N", help="Contestants at once (1).")
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Most dollars.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="A new folder for the results.")
+@click.option("--config", type=click.Path(path_type=Path), help="Another models_config.yaml.")
+@click.option("--yes", is_flag=True, help="Do not ask before spending more than $1.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
+def replay(attempt: str, steps: str, **flags: Any) -> int:
+    """Take an attempt at a coding task again up to a step, then have another model go on, and say which step decided.
+
+    ATTEMPT is an attempt's folder below a run's `attempts`, or a run with one attempt. What the model said before the step
+    is taken from the record, at no cost; its actions are done again in a new sandbox. Attempts of the agent `builtin` only.
+
+    \b
+    Examples:
+      tiebreak replay batch_20261115_203300 --from 12 --model gpt-4o
+      tiebreak replay results/batch_20261115_203300/attempts/gpt-4o-mini/fix_typo --from all --model gpt-4o
+
+    Exit codes: those of `tiebreak batch`.
+    """  # noqa: D301 -- click needs the character, not the two letters
+    from tiebreak.cli.replay import replay_attempt
+
+    return replay_attempt(attempt, steps, flags)
+
+
 @tiebreak.command("check-tasks", short_help="Prove tasks: doing nothing and cheating fail, the solution passes.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="The copy of a public set named as PATH.")
@@ -202,7 +231,9 @@ def check_tasks(paths: tuple[str, ...], **flags: Any) -> int:
 @click.option("--limit", type=click.IntRange(min=1), default=20, metavar="N", help="Most tasks of a history (20).")
 @click.option("--python", default="", metavar="PATH", help="The interpreter of the environment that the tests need.")
 @click.option("--pip", multiple=True, metavar="FILE|NAME==VERSION", help="Lock files or packages to be installed instead.")
-@click.option("--timeout", type=click.FloatRange(min=1), default=120.0, metavar="S", help="Most seconds for the tests (120).")
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), metavar="S", help="Most seconds for the tests (20 times the solution's)."
+)
 @click.option("--memory", type=click.IntRange(min=64), default=2048, metavar="MB", help="Most memory of an attempt (2048).")
 @click.option("--no-cheats", is_flag=True, help="Leave out the attacks on each task's check.")
 def new_task(**flags: Any) -> int:

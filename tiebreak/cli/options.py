@@ -70,7 +70,9 @@ def sample_options(command: Command) -> Command:
     """What is asked, and how it is read."""
     options = (
         click.option("--dataset", metavar="NAME", help="A registered dataset, your own file or folder, or hf:owner/name."),
-        click.option("--task", multiple=True, metavar="PATH", help="A task file, a folder, a pattern, or polyglot or quixbugs."),
+        click.option(
+            "--task", multiple=True, metavar="PATH", help="A task file, a folder, a pattern, or polyglot, quixbugs, swebench."
+        ),
         click.option("--workspace", type=_PATH, metavar="DIR", help="Have tasks without files done on a copy of DIR."),
         click.option("--sandbox", type=click.Choice(["podman", "docker"]), help="Make the images of tasks by this engine."),
         click.option("--limit", type=_COUNT, metavar="N", help="Only N samples, spread over categories."),

@@ -27,6 +27,7 @@ from tiebreak.config import BatchSettings, load_config, results_root
 from tiebreak.core.errors import UsageError
 from tiebreak.core.events import COMPLETE, ContestantFinished, ContestantState, Event
 from tiebreak.core.protocols import Attendant
+from tiebreak.core.run import RunSpec
 from tiebreak.core.sample import Sample
 from tiebreak.engine.workshop import Conditions, Executor, Workshop
 from tiebreak.pipeline import (
@@ -74,8 +75,8 @@ class Ending:
     baseline: Baseline | None
 
 
-def run_with(flags: Flags) -> int:
-    """Do what the flags say; the exit code says how it went."""
+def run_with(flags: Flags, adjusted: Callable[[RunSpec], RunSpec] = lambda spec: spec) -> int:
+    """Do what the flags say; the exit code says how it went. `adjusted` changes what they come to before it is planned."""
     console = Console(to_stderr=flags.as_json or flags.markdown)
     config = load_config(flags.config)
     use_agents(config.agents)
@@ -84,7 +85,7 @@ def run_with(flags: Flags) -> int:
     if flags.use_engine and not flags.quiet:
         console.line("--use-engine: there is one engine and it is always used", style="dim")
     try:
-        spec = spec_of(flags, config, console, command=how_to_repeat(sys.argv[1:]))
+        spec = adjusted(spec_of(flags, config, console, command=how_to_repeat(sys.argv[1:])))
     except UnusableModels as error:
         explain_unusable(error, console)
         return exits.FAILED

@@ -187,6 +187,8 @@ class Agent(Protocol):
     """question, task, or both. One that works on questions gets an AskContext there."""
     control: ClassVar[bool] = False
     """It proves a task rather than a model, and is never ranked."""
+    does_solution: ClassVar[bool] = False
+    """It does what the task's own solution does: a check that fails it is broken, and says nothing about anybody."""
     uses_gateway: ClassVar[bool] = False
     speaks_acp: ClassVar[bool] = False
     """Whether it can ask for permission to act, by the Agent Client Protocol."""

@@ -7,6 +7,27 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from tiebreak.core.work import Step
+
+BAD, GOOD, ASKED = "bad", "good", "asked"
+
+
+def standing(step: Step) -> str:
+    """How a step went, where that can be told: bad, good, asked (for help), or empty."""
+    if step.kind == "error" or step.data.get("failed") or step.data.get("passed") is False:
+        return BAD
+    if step.kind in ("question", "permission"):
+        return ASKED
+    return GOOD if step.data.get("passed") or step.data.get("failed") is False else ""
+
+
+def spent(step: Step) -> list[str]:
+    """What a step took besides what is said in it: tokens and seconds."""
+    tokens = [f"{step.data[name]:,} {words}" for name, words in _SPENT.items() if step.data.get(name)]
+    return [*tokens, *([f"{step.data['seconds']:.1f} s"] if step.data.get("seconds") else [])]
+
+
+_SPENT = {"input_tokens": "tokens in", "output_tokens": "tokens out"}
 _COMMANDS = ("command", "cmd", "bash_command", "script")
 _SHORT = 100
 _LONGEST = 4_000

@@ -224,7 +224,7 @@ class Step(Record, frozen=True, kw_only=True):
     at_s: float
     """Seconds since the attempt began."""
     kind: str
-    """prompt, call, tool, context, check, question, permission, answer, edit, error."""
+    """prompt, call, replay (an earlier attempt's call), tool, context, check, question, permission, answer, edit, error."""
     actor: str = ""
     """agent, runner, person, model."""
     text: str = ""

@@ -12,13 +12,14 @@ from msgspec import structs
 
 from tiebreak.core.task import Check, Environment, Solution, Task, TaskFile
 from tiebreak.datasets.repository import TEST_FILES, Patched, Repository
+from tiebreak.datasets.suites import RUN_PYTEST, Suite, suite_of
 from tiebreak.datasets.task_folders import inside, task_file
 from tiebreak.datasets.task_markdown import FrontMatter
 
 _PINNED = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?==[\w.!+-]+")
 _NPM_FILES = ("package.json", "package-lock.json")
-RUN_PYTEST = 'python3 -I "$RUN_PYTEST"\n'
-"""The check of a task that says nothing but which tests are to pass."""
+PYTEST_CHECK = f"{RUN_PYTEST}\n"
+"""The check of a task that says nothing but which tests of pytest are to pass."""
 
 
 def completed(front: FrontMatter, task: Task, folder: Path) -> Task:
@@ -46,8 +47,9 @@ def _from_repository(front: FrontMatter, task: Task, folder: Path) -> Task:
     files = repository.files(front.commit)
     tests = repository.applied(front.commit, _patch(front.test_patch, folder))
     check = task.check
-    if check is None and (front.fail_to_pass or front.test_patch):
-        check = Check(script=RUN_PYTEST, timeout_s=front.verifier.timeout_sec)
+    suite = _suite_of(front, files, tests) if check is None and (front.fail_to_pass or front.test_patch) else None
+    if suite is not None:
+        check = Check(script=suite.script, timeout_s=front.verifier.timeout_sec)
     if check is not None:
         laid = {file.path: file for file in (*_named_tests(front, files), *tests.files, *check.files)}
         check = structs.replace(_with_tests(check, front), files=tuple(laid.values()), restore=TEST_FILES)
@@ -56,8 +58,18 @@ def _from_repository(front: FrontMatter, task: Task, folder: Path) -> Task:
         solution = as_solution(repository.applied(front.commit, _patch(front.solution_patch, folder)))
     own = {file.path for file in task.files}
     return structs.replace(
-        task, files=(*(file for file in files if file.path not in own), *task.files), check=check, solution=solution
+        task,
+        files=(*(file for file in files if file.path not in own), *task.files),
+        check=check,
+        solution=solution,
+        needs=(*task.needs, *(name for name in (suite.needs if suite else ()) if name not in task.needs)),
     )
+
+
+def _suite_of(front: FrontMatter, files: Sequence[TaskFile], tests: Patched) -> Suite:
+    """What runs the tests that are to pass; pytest where they tell nothing else."""
+    suite = suite_of((*tests.files, *_named_tests(front, files)), files)
+    return suite if suite is not None and suite.needs else Suite(PYTEST_CHECK)
 
 
 def _named_tests(front: FrontMatter, files: Sequence[TaskFile]) -> list[TaskFile]:

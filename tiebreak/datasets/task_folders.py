@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 import re
 import shlex
 import shutil
@@ -17,6 +18,11 @@ from tiebreak.datasets.task_markdown import FrontMatter, check_of, limits_of, se
 
 _LARGEST_FILE = 16 * 1024 * 1024
 _NEVER = frozenset({".git", "__pycache__", ".DS_Store", "node_modules"})
+_INSTEAD = {
+    ".git": "every attempt begins in a new repository with one commit; `repo` and `commit` name another start",
+    "node_modules": "name the lock file it is installed from, as in packages: {npm: [package-lock.json]}",
+}
+"""Of folders that are left out, those that somebody may miss."""
 
 
 class CannotRunHere(Exception):
@@ -65,6 +71,15 @@ def files_below(folder: Path, *, root: Path, prefix: str = "", leave_out: tuple[
         for path in relative
         if not _NEVER & set(path.parts) and path.as_posix() not in leave_out
     )
+
+
+def left_out(folder: Path) -> list[tuple[Path, str]]:
+    """Folders of a task that are no part of it, though somebody may have meant them to be; and what to do instead."""
+    found = []
+    for place, names, _ in os.walk(folder):
+        found += [(Path(place, name), _INSTEAD[name]) for name in sorted(_INSTEAD.keys() & set(names))]
+        names[:] = [name for name in names if name not in _NEVER]
+    return sorted(found)
 
 
 def inside(path: Path, root: Path) -> Path:
@@ -325,11 +340,11 @@ _PYTEST = 'python3 -I "$RUN_PYTEST" {tests}'
 _LANGUAGES = {
     # The sandbox always has the Python that runs us.
     ".py": _Language(needs=(), test='python3 -I "$RUN_TESTS" {tests}'),
-    ".go": _Language(needs=("go",), test="GOFLAGS=-mod=mod GOPROXY=off go test ./..."),
-    ".rs": _Language(needs=("cargo",), test="cargo test --offline -q -- --include-ignored"),
+    ".go": _Language(needs=("go",), test='python3 -I "$RUN_SUITE" env GOFLAGS=-mod=mod GOPROXY=off go test ./...'),
+    ".rs": _Language(needs=("cargo",), test='python3 -I "$RUN_SUITE" cargo test --offline -- --include-ignored'),
     ".sh": _Language(needs=("bats",), test="BATS_RUN_SKIPPED=true bats {tests}"),
     ".bats": _Language(needs=("bats",), test="BATS_RUN_SKIPPED=true bats {tests}"),
-    ".js": _Language(needs=("node",), test="node --test {tests}", refused="its tests want jest from npm"),
+    ".js": _Language(needs=("node",), test='python3 -I "$RUN_SUITE" node --test {tests}', refused="its tests want jest from npm"),
     ".java": _Language(needs=("java",), test="", refused="its tests want Gradle and what it downloads"),
     # Tests of concurrency start a thousand threads.
     ".cpp": _Language(needs=("cmake", "g++"), test=_CMAKE, processes=2048),

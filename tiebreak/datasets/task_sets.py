@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
@@ -12,9 +14,11 @@ from tiebreak.core.errors import DatasetError
 from tiebreak.core.message import user
 from tiebreak.core.run import Source
 from tiebreak.core.sample import Sample
-from tiebreak.core.task import Check, Solution, Task, TaskFile
+from tiebreak.core.task import Check, Environment, Solution, Task, TaskFile
+from tiebreak.datasets.records import checked_rows, open_records
 from tiebreak.datasets.repository import TEST_FILES
-from tiebreak.datasets.task_environment import RUN_PYTEST
+from tiebreak.datasets.suites import RUN_PYTEST
+from tiebreak.datasets.task_environment import as_solution, repository_at
 from tiebreak.datasets.task_folders import CannotRunHere, files_below, task_file
 from tiebreak.datasets.tasks import Tasks, read_task
 
@@ -70,7 +74,7 @@ def _repair(root: Path, name: str) -> Sample:
         title=f"Repair {name}",
         files=(task_file(root / program, program, root=root),),
         check=Check(
-            script=f"{RUN_PYTEST.rstrip()} python_testcases/test_{name}.py\n",
+            script=f"{RUN_PYTEST} python_testcases/test_{name}.py\n",
             files=tuple(_tests_of(root, name)),
             restore=TEST_FILES,
             timeout_s=_QUIXBUGS_S,
@@ -97,6 +101,94 @@ def _tests_of(root: Path, name: str) -> Iterator[TaskFile]:
     data = root / "json_testcases" / f"{name}.json"
     if data.is_file():
         yield task_file(data, f"json_testcases/{name}.json", root=root)
+
+
+# --- SWE-bench: rows, and the repositories they speak of beside them --------------------------------------
+
+_SWEBENCH_S = 1200.0
+_ROWS = ("*.jsonl", "*.parquet", "*.json", "*.csv")
+
+
+def swebench(source: Source) -> Tasks:
+    """Issues of real projects as SWE-bench writes them down: each row a commit, the patch with its tests, and its solution."""
+    root = Path(source.path)
+    files = sorted(path for pattern in _ROWS for path in root.glob(pattern)) if source.path else []
+    if not files:
+        raise DatasetError(
+            "swebench needs a folder with its rows (*.jsonl or *.parquet) and beside them the repositories, "
+            "cloned as OWNER__NAME: name it with --data"
+        )
+    samples: list[Sample] = []
+    skipped: list[tuple[str, str]] = []
+    for file in files:
+        for number, row in checked_rows(open_records(file)):
+            name, project = str(row.get("instance_id", f"{file.name}:{number}")), str(row.get("repo", ""))
+            if not _is_wanted(source, name, project):
+                continue
+            try:
+                samples.append(_issue(root, name, project, row))
+            except KeyError as missing:
+                skipped.append((name, f"the field {missing} is missing"))
+            except (CannotRunHere, ValueError, OSError) as reason:
+                skipped.append((name, str(reason)))
+    return _tasks("swebench", source, samples, skipped)
+
+
+def _issue(root: Path, name: str, project: str, row: Mapping[str, Any]) -> Sample:
+    """One row as a task."""
+    repository, commit = repository_at(_clone(root, row["repo"])), str(row["base_commit"])
+    files = repository.files(commit)
+    tests, solved = (repository.applied(commit, str(row[field]).encode()) for field in ("test_patch", "patch"))
+    mended, kept = _listed(row["FAIL_TO_PASS"]), _listed(row["PASS_TO_PASS"])
+    if foreign := [test for test in mended if "::" not in test]:
+        raise CannotRunHere(f"its tests are named by another runner than pytest: {foreign[0][:80]}")
+    named = {test.partition("::")[0] for test in (*mended, *kept)}
+    laid = {file.path: file for file in (*(file for file in files if file.path in named), *tests.files)}
+    task = Task(
+        title=name,
+        files=files,
+        check=Check(
+            script=f"{RUN_PYTEST}\n",
+            files=tuple(laid.values()),
+            restore=TEST_FILES,
+            fail_to_pass=mended,
+            pass_to_pass=kept,
+            timeout_s=_SWEBENCH_S,
+        ),
+        solution=as_solution(solved),
+        environment=Environment(python=_python_of(root, project, str(row.get("version", "")))),
+    )
+    return Sample(
+        id=name,
+        messages=(user(str(row["problem_statement"])),),
+        category=project,
+        scorers=("check", "tests"),
+        task=task,
+        metadata={"title": name, "tags": []},
+    )
+
+
+def _listed(names: Any) -> tuple[str, ...]:
+    """Names of tests, which some files hold as a list and others as its JSON."""
+    found = json.loads(names) if isinstance(names, str) else names
+    return tuple(map(str, found or ()))
+
+
+def _clone(root: Path, project: str) -> Path:
+    """The repository of a project, in the folder of the rows."""
+    name = project.replace("/", "__")
+    places = [root / name, root / f"{name}.git"]
+    found = next((place for place in places if place.is_dir() and place.resolve().is_relative_to(root.resolve())), None)
+    if found is None or not name or name.startswith("."):
+        raise CannotRunHere(f"its repository is not here: git clone https://github.com/{project} {places[0]}")
+    return found
+
+
+def _python_of(root: Path, project: str, version: str) -> str:
+    """The interpreter of the environment that was made for a project, where one was; else the tests get ours."""
+    name = project.replace("/", "__")
+    places = [root / "environments" / folder / "bin" / "python" for folder in (f"{name}-{version}", name)]
+    return next((str(place.absolute()) for place in places if place.exists()), "")
 
 
 def _copy_of(source: Source, name: str, home: str, holds: str) -> Path:

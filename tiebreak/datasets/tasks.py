@@ -21,7 +21,7 @@ from tiebreak.core.sample import Sample
 from tiebreak.core.task import Task, TaskFile
 from tiebreak.datasets.repository import folder_files
 from tiebreak.datasets.task_environment import completed
-from tiebreak.datasets.task_folders import CannotRunHere, read_exercism, read_folder, read_harbor
+from tiebreak.datasets.task_folders import CannotRunHere, left_out, read_exercism, read_folder, read_harbor
 from tiebreak.datasets.task_markdown import FrontMatter, read_markdown
 
 SCHEME = "tasks:"
@@ -81,6 +81,7 @@ def load(name: str, source: Source | None = None) -> Tasks:
         if sample.id in samples:
             raise DatasetError(f"{path}: another task has the id {sample.id!r} already; every task needs its own")
         samples[sample.id] = sample
+        skipped += [(str(place), reason) for place, reason in left_out(path)] if path.is_dir() else []
     if not samples:
         raise DatasetError(f"no task can run here: {'; '.join(f'{path}: {why}' for path, why in skipped[:5])}")
     return Tasks(name, samples.values(), skipped)

@@ -46,7 +46,7 @@ from tiebreak.engine.call import Caller
 from tiebreak.engine.context import TrialContext
 from tiebreak.engine.gateway_calls import GatewayCalls, context_of, gateway_name
 from tiebreak.engine.hidden_files import without_hidden_lines
-from tiebreak.engine.task_control import SolutionTrials
+from tiebreak.engine.task_control import SolutionTrials, fails_solution
 
 _LONGEST_STEP = 20_000
 _LARGEST_TRANSCRIPT = 2_000_000
@@ -124,7 +124,7 @@ class TaskTrialContext(TrialContext):
         self._worker: asyncio.Task[Any] | None = None
         self._halted: BaseException | None = None
         self._one_at_a_time = asyncio.Lock()
-        self._proves_task = False
+        self._proves_task = self._does_solution = False
 
     @property
     def gateway(self) -> Gateway:
@@ -300,7 +300,7 @@ class TaskTrialContext(TrialContext):
 
     async def work(self, agent: Agent) -> BenchmarkError | None:
         """Let the agent work until it is done, its time is over, or it cannot go on; the error says which."""
-        self._proves_task = agent.control
+        self._proves_task, self._does_solution = agent.control, agent.does_solution
         if not agent.control:
             await self._workspace.run(Command(argv=("/bin/sh", "-c", _REPOSITORY), timeout_s=_REPOSITORY_S))
         self._began = self._setup.clock.monotonic()
@@ -371,9 +371,10 @@ class TaskTrialContext(TrialContext):
     async def _believed(self, verdict: Verdict) -> Verdict:
         """A failing check is held against the work only where the task's own solution passes it."""
         trials = self._setup.solutions
-        if verdict.passed or verdict.problem or trials is None or self._proves_task:
+        if verdict.passed or verdict.problem or trials is None or (self._proves_task and not self._does_solution):
             return verdict
-        problem = await trials.problem(self._task)
+        # Of a control that has just done what the solution does, the verdict says all there is to know.
+        problem = fails_solution(verdict.output) if self._does_solution else await trials.problem(self._task)
         if not problem:
             return verdict
         self.note("error", problem, actor="runner")

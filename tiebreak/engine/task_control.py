@@ -9,6 +9,7 @@ from tiebreak.core.task import Task
 from tiebreak.core.work import Isolation
 
 _SHOWN = 300
+FAILS_SOLUTION = "the task's own solution does not pass its check here"
 
 
 class SolutionTrials:
@@ -40,4 +41,9 @@ class SolutionTrials:
         if verdict.passed:
             return ""
         said = verdict.problem or (applied.output if applied.code else verdict.output)
-        return f"the task's own solution does not pass its check here: {said.strip()[-_SHOWN:]}"
+        return fails_solution(said)
+
+
+def fails_solution(said: str) -> str:
+    """What there is to say of a check that fails the task's own solution."""
+    return f"{FAILS_SOLUTION}: {said.strip()[-_SHOWN:]}"

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tiebreak.core.media import IMAGE_TYPES
 from tiebreak.core.message import Message
 from tiebreak.core.record import Record
+from tiebreak.core.steps import spent, standing
 from tiebreak.core.work import Step, Work
 from tiebreak.report.summary import Summary
 from tiebreak.report.work_tests import suite_lines, suite_summary
@@ -107,8 +108,8 @@ class Attempted(Record, frozen=True, kw_only=True, omit_defaults=True):
     """How many tests of which kind passed."""
     tests: str = ""
     """Each test, a line each."""
-    steps: tuple[tuple[float, str, str, str], ...] = ()
-    """Seconds, kind, actor, text."""
+    steps: tuple[tuple[float, str, str, str, str, str], ...] = ()
+    """Seconds, kind, actor, text, how it went, what it took."""
     more_steps: int = 0
 
 
@@ -426,7 +427,9 @@ def _attempted(work: str, transcript: str, most: int) -> Attempted:
         check=cut(made.check_output, most * _DIFF_CHARACTERS),
         suite=suite_summary(made),
         tests=cut("\n".join(suite_lines(made, _MOST_TESTS)), most * _DIFF_CHARACTERS),
-        steps=tuple((round(s.at_s, 1), s.kind, s.actor, cut(s.text, most)) for s in steps[:_MOST_STEPS]),
+        steps=tuple(
+            (round(s.at_s, 1), s.kind, s.actor, cut(s.text, most), standing(s), " · ".join(spent(s))) for s in steps[:_MOST_STEPS]
+        ),
         more_steps=max(0, len(steps) - _MOST_STEPS),
     )
 

@@ -11,12 +11,14 @@ from typing import Any
 import msgspec
 
 from tiebreak.core.files import atomic_writer, slug
+from tiebreak.core.steps import BAD, GOOD, spent, standing
 from tiebreak.core.work import Step, Work
 from tiebreak.report.work import short_names
 from tiebreak.report.work_tests import suite_lines, suite_summary
 from tiebreak.store.reader import StoreReader
 
 ATTEMPTS = "attempts"
+TRAJECTORY = "trajectory.json"
 ATIF = "ATIF-v1.4"
 """The Agent Trajectory Interchange Format, as Harbor reads it."""
 _FENCE = "`````"
@@ -45,7 +47,7 @@ def _write(place: Path, row: sqlite3.Row) -> None:
     work = msgspec.json.decode(row["work"], type=Work)
     steps = msgspec.json.decode(row["transcript"], type=tuple[Step, ...])
     _put(place / "transcript.md", transcript(row, work, steps))
-    _put(place / "trajectory.json", json.dumps(trajectory(row, work, steps), indent=2, ensure_ascii=False))
+    _put(place / TRAJECTORY, json.dumps(trajectory(row, work, steps), indent=2, ensure_ascii=False))
     _put(place / "patch.diff", work.changes.diff)
 
 
@@ -72,12 +74,13 @@ def _suite(work: Work) -> list[str]:
 
 
 def _told(number: int, step: Step) -> str:
-    spent = [f"{step.data[name]:,} {words}" for name, words in _SPENT.items() if step.data.get(name)]
-    title = " · ".join([f"## {number}. {step.kind}", *filter(None, [step.actor]), f"{step.at_s:.1f} s", *spent])
+    went = {BAD: _FAILED.get(step.kind, "failed"), GOOD: _DONE.get(step.kind, "")}.get(standing(step), "")
+    head = [f"## {number}. {step.kind}", *filter(None, [step.actor, went]), f"at {step.at_s:.1f} s", *spent(step)]
+    title = " · ".join(head)
     return f"{title}\n\n{_FENCE}\n{step.text.replace(_FENCE, '````')}\n{_FENCE}" if step.text else title
 
 
-_SPENT = {"input_tokens": "tokens in", "output_tokens": "tokens out"}
+_FAILED, _DONE = {"error": "", "check": "does not pass"}, {"check": "passes"}
 
 
 def trajectory(row: Mapping[str, Any] | sqlite3.Row, work: Work, steps: Sequence[Step]) -> dict[str, Any]:
@@ -109,7 +112,7 @@ def _atif_steps(steps: Sequence[Step]) -> Iterator[dict[str, Any]]:
         if step.kind == "tool" and last is not None:
             result = _without_none(source_call_id=waiting.pop(0) if waiting else None, content=step.text)
             last.setdefault("observation", {"results": []})["results"].append(result)
-        elif step.kind == "call":
+        elif step.kind in ("call", "replay"):
             last = _atif_call(number, step)
             waiting = [call["tool_call_id"] for call in last.get("tool_calls", ())]
             yield last

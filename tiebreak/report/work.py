@@ -38,6 +38,8 @@ class Attempt(Record, frozen=True, kw_only=True):
     tokens: int
     reason: str
     """Why it was not solved: the failure, or the last line of the check."""
+    tests: str = ""
+    """How many tests of the check passed, and of how many; empty where it runs no suite."""
 
     @property
     def outcome(self) -> WorkOutcome:
@@ -149,6 +151,7 @@ def _attempt(row: Sequence[Any], short: Mapping[str, str]) -> Attempt:
     work = msgspec.json.decode(encoded, type=Work)
     check_lines = work.check_output.strip().splitlines() or ["the check said nothing"]
     return Attempt(
+        tests=suite_summary(work),
         sample=sample,
         task=short[sample],
         work=replace(work, check_output="", tests=(), changes=replace(work.changes, diff="")),

@@ -12,7 +12,8 @@ _MARKS: Mapping[str, str] = {"passed": "✓", "skipped": "–"}
 
 def suite_summary(work: Work) -> str:
     """In a line; empty where no suite was run."""
-    return ", ".join(f"{passed} of {total} {_GROUPS.get(name, name)}" for name, (passed, total) in work.test_counts.items())
+    counts = {name: work.test_counts[name] for name in _GROUPS if name in work.test_counts}
+    return ", ".join(f"{passed} of {total} {_GROUPS[name]}" for name, (passed, total) in counts.items())
 
 
 def suite_lines(work: Work, most: int) -> list[str]:

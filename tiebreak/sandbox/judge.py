@@ -29,7 +29,7 @@ from tiebreak.sandbox.command_line import Box, Folders, python_inside
 from tiebreak.sandbox.execute import execute
 
 _HERE = Path(__file__).resolve().parent
-_HELPERS = ("run_tests.py", "run_pytest.py", "twins.py", "remote.py", "work_client.py")
+_HELPERS = ("run_tests.py", "run_pytest.py", "run_suite.py", "twins.py", "remote.py", "work_client.py")
 _GUESTS = frozenset({"pytest_guest.py"})
 """Programs of ours that run tests where the work is."""
 _MOST_TESTS = 20_000
@@ -83,6 +83,7 @@ class Judge:
                 "CHECK_ROOT": self.check.cwd,
                 "RUN_TESTS": self.check.extra_path("run_tests.py"),
                 "RUN_PYTEST": self.check.extra_path("run_pytest.py"),
+                "RUN_SUITE": self.check.extra_path("run_suite.py"),
             }
             try:
                 finished = await execute(self.check, structs.replace(command, env=env), passed=(theirs.fileno(),))

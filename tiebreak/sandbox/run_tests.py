@@ -20,12 +20,13 @@ import importlib.machinery
 import importlib.util
 import inspect
 import json
+import os
 import socket
 import sys
 import traceback
 import types
 import unittest
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,75 @@ def _run_script(peer: Any, name: str, file: Path) -> bool:
 def _run_tests(peer: Any, files: Sequence[Path]) -> bool:
     sys.meta_path.insert(0, _WorkFinder(peer, _check_files(), [Path.cwd(), *(file.parent for file in files)]))
     suite = unittest.TestSuite()
+    names: dict[int, str] = {}
     for file in files:
-        suite.addTests(_tests(file))
-    result = unittest.TextTestRunner(stream=sys.stderr).run(suite)
+        for test in _each(_tests(file)):
+            names[id(test)] = f"{os.path.relpath(file, os.environ['CHECK_ROOT'])}::{_name_of(test)}"
+            suite.addTest(test)
+    result = unittest.TextTestRunner(stream=sys.stderr, resultclass=_Result).run(suite)
+    assert isinstance(result, _Result)
+    _tell({name: result.statuses.get(test, "missing") for test, name in names.items()})
     return result.wasSuccessful() and result.testsRun > len(result.skipped)
+
+
+class _Result(unittest.TextTestResult):
+    """Also remembers what came of each test, by its identity: names may occur twice."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.statuses: dict[int, str] = {}
+
+    def addSuccess(self, test: unittest.TestCase) -> None:
+        super().addSuccess(test)
+        self.statuses.setdefault(id(test), "passed")
+
+    def addFailure(self, test: unittest.TestCase, err: Any) -> None:
+        super().addFailure(test, err)
+        self.statuses[id(test)] = "failed"
+
+    def addError(self, test: unittest.TestCase, err: Any) -> None:
+        super().addError(test, err)
+        self.statuses[id(test)] = "error"
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
+        super().addSkip(test, reason)
+        self.statuses[id(test)] = "skipped"
+
+    def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:
+        super().addExpectedFailure(test, err)
+        self.statuses[id(test)] = "passed"
+
+    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
+        super().addUnexpectedSuccess(test)
+        self.statuses[id(test)] = "failed"
+
+    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: Any) -> None:
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self.statuses[id(test)] = "failed"
+
+
+def _each(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from _each(test)
+        else:
+            yield test
+
+
+def _name_of(test: unittest.TestCase) -> str:
+    """As pytest would name it: the class, where there is one, and the test."""
+    if isinstance(test, unittest.FunctionTestCase):
+        return test.shortDescription() or str(test)
+    return "::".join(test.id().split(".")[-2:])
+
+
+def _tell(statuses: Mapping[str, str]) -> None:
+    """Report each test to the judge, for people to look at."""
+    suite = json.loads((_HELPERS / "suite.json").read_text(encoding="utf-8"))
+    group = {test: name for name in ("fail_to_pass", "pass_to_pass") for test in suite.get(name, ())}
+    rows = [{"id": test, "status": status, "group": group.get(test, "")} for test, status in statuses.items()]
+    sys.modules["work_client"].report(rows)
 
 
 def _helper(name: str) -> Any:

@@ -63,6 +63,7 @@ _MOST_START = 16 << 20
 """Of a file that an image brings, so much is compared."""
 _NOT_FOUND = 127
 """The exit code of a shell that does not find a program."""
+_NOT_FOUND_WORDS = re.compile(r"([\w.+-]+): (?:command )?not found|env: [‘']([\w.+-]+)[’']: No such file")
 _BROUGHT = {"pytest": "false"}
 """What a runner of ours misses by itself: its word is enough."""
 _CONFIGS = {
@@ -236,7 +237,7 @@ class Workspace:
 
     async def _missing_program(self, check: Check, finished: Finished) -> str:
         """Which program the check's own script calls and does not find; empty when that is only what the work says."""
-        for name in dict.fromkeys(re.findall(r"([\w.+-]+): (?:command )?not found", finished.output)):
+        for name in dict.fromkeys(a or b for a, b in _NOT_FOUND_WORDS.findall(finished.output)):
             if not re.search(rf"(?<![\w.+-]){re.escape(name)}(?![\w+-])", check.script) and name not in _BROUGHT:
                 continue
             look = Command(argv=("/bin/sh", "-c", f"{_BROUGHT.get(name, 'command -v')} {shlex.quote(name)}"), timeout_s=60.0)

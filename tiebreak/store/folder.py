@@ -114,7 +114,7 @@ def set_run_label(folder: Path, label: str) -> None:
 
 _OWN_FILES = re.compile(
     r"(run|batches)\.sqlite(-wal|-shm|-journal)?|run\.lock|label\.txt|samples\.jsonl|votes\.jsonl|comparison_report\.(html|json|csv)"
-    r"|trials\.(csv|parquet)|junit\.xml|summary\.md|baseline\.json|.*_result\.json"
+    r"|trials\.(csv|parquet)|junit\.xml|summary\.md|replayed\.json|baseline\.json|.*_result\.json"
 )
 _OWN_FOLDERS = frozenset({"attempts"})
 

@@ -103,11 +103,46 @@
   const folded = (title, ...children) => make("details", "", undefined, make("summary", "", title), ...children);
   const steps = (work) => {
     const list = make("ol", "steps");
-    for (const [at, kind, actor, text] of work.steps ?? []) {
-      list.append(make("li", "", undefined, make("div", "who", `${at.toFixed(1)} s · ${kind}${actor ? ` · ${actor}` : ""}`), make("pre", "", text)));
-    }
+    const strip = make("div", "walk");
+    const places = [];
+    work.steps.forEach(([at, kind, actor, text, went, took], place) => {
+      const facts = [`${place + 1}. ${kind}`, actor, went === "bad" ? WENT[kind] ?? "failed" : "", `at ${at.toFixed(1)} s`, took];
+      const head = make("div", "who", facts.filter(Boolean).join(" · "));
+      const item = make("li", `${kind} ${went}`, undefined, head, ...foldedText(text));
+      item.tabIndex = -1;
+      list.append(item);
+      places.push(stepLink(item, `${place + 1}`, `${facts.filter(Boolean).join(" · ")}: ${text.slice(0, 120)}`, `${kind} ${went}`));
+    });
+    strip.append(...places);
     if (work.more_steps) list.append(make("li", "who", `${work.more_steps} more steps`));
-    return list;
+    return make("div", "attempt", undefined, strip, ...whatFailed(work.steps, list), list);
+  };
+  const WENT = { check: "does not pass", error: "" };
+  const stepLink = (item, text, title, kind) => {
+    const link = make("button", kind, text);
+    link.type = "button";
+    link.title = title;
+    link.addEventListener("click", () => {
+      item.scrollIntoView({ block: "center" });
+      item.focus({ preventScroll: true });
+    });
+    return link;
+  };
+  const whatFailed = (steps, list) => {
+    const bad = steps.map((step, place) => [step, place]).filter(([step]) => step[4] === "bad");
+    if (!bad.length) return [make("p", "because", "No step failed.")];
+    const shown = bad.slice(0, MOST_LINKS).map(([[, kind, , text], place]) =>
+      stepLink(list.children[place], `${place + 1}`, `${kind}: ${text.slice(0, 120)}`, `${kind} bad`));
+    const more = bad.length > shown.length ? ` and ${bad.length - shown.length} more` : "";
+    return [make("p", "because failing", `${bad.length} of ${steps.length} steps failed: `, ...shown, more)];
+  };
+  const MOST_LINKS = 12, SHOWN_LINES = 8;
+  const foldedText = (text) => {
+    if (!text) return [];
+    const lines = text.trimEnd().split("\n");
+    if (lines.length <= SHOWN_LINES) return [make("pre", "", text)];
+    const rest = folded(`${lines.length - SHOWN_LINES + 2} more lines`, make("pre", "", lines.slice(SHOWN_LINES - 2).join("\n")));
+    return [make("pre", "", lines.slice(0, SHOWN_LINES - 2).join("\n")), rest];
   };
 
   const money = (usd) => usd.toLocaleString("en", { maximumSignificantDigits: 2, maximumFractionDigits: 20 });
