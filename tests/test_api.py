@@ -287,7 +287,7 @@ def test_samples_that_were_changed_are_not_mixed(scripted: Callable[..., str]) -
     kept = run.folder / "samples.jsonl"
     kept.write_text(kept.read_text().replace("Q03?", "Q04?"))
 
-    with pytest.raises(StoreError, match="another dataset_digest"):
+    with pytest.raises(StoreError, match="made with other questions"):
         tiebreak.resume(run.folder, limit=9)
 
 

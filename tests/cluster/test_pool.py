@@ -501,7 +501,7 @@ async def test_batches_and_files_of_tools_are_refused(exam, tmp_path):
     plan = plan_for(exam, tmp_path / "run", batch=True)
     with pytest.raises(UsageError, match="needs no cluster"):
         await run_on(FakeCluster("a"), plan)
-    (tmp_path / "tools.py").write_text("")
+    (tmp_path / "tools.py").write_text("def tool(): return 1\n")
     agent = AgentRef(options={"tools": str(tmp_path / "tools.py")})
     plain = plan_for(exam, tmp_path / "run")
     contestants = tuple(replace(contestant, agent=agent) for contestant in plain.spec.contestants)

@@ -82,7 +82,7 @@ async def test_a_new_contestant_is_asked(tmp_path):
 async def test_other_samples_of_the_same_file_are_refused(run):
     """They may be as many as those asked before, and are others."""
     await run(RIGHT, source=Source(ids=("one",)))
-    with pytest.raises(ProtocolMismatch, match="source"):
+    with pytest.raises(ProtocolMismatch, match="another choice or reading of the samples"):
         await run(RIGHT, source=Source(ids=("two",)))
 
 

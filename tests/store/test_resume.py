@@ -78,7 +78,7 @@ async def test_wrong_and_empty_answers_are_results(run):
 async def test_another_file_of_the_same_name_is_refused(run):
     """A dataset of another digest asks other questions."""
     await run(RIGHT)
-    with pytest.raises(ProtocolMismatch, match="dataset_digest"):
+    with pytest.raises(ProtocolMismatch, match="made with other questions"):
         await run(RIGHT, questions=("one", "two", "four"))
 
 
