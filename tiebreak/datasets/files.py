@@ -27,6 +27,7 @@ _TARGETS = (
     *("target", "answer", "expected", "ideal", "response", "answerKey", "label"),
     *("expected_answer", "correct_answer", "reference_answer", "expected_output", "gold"),
 )
+_TARGET_NAMES = frozenset(_TARGETS)
 _SPLITS = ("test", "validation", "dev", "train")
 _OURS = (
     *("id", "input", "target", "choices", "category", "group", "scorer", "system"),
@@ -180,7 +181,7 @@ def _sample(row: Row, number: int, *, without_target: bool, folder: MediaFolder)
     elif exchange is not None and exchange.turn_targets:
         targets, scorer = _judged_by_turn(row, exchange)
     else:
-        has_target = any(name in row for name in _TARGETS)
+        has_target = not _TARGET_NAMES.isdisjoint(row)
         free = not has_target and keywords is None and not choices and (without_target or _brings_rubric(row))
         targets = () if free else _targets(row, choices) if keywords is None or has_target else keywords.accept
         scorer = _scorer(row, targets, choices, keywords)
@@ -255,10 +256,17 @@ def _flattened(row: Row) -> Row:
 
 
 def _messages(row: Row, folder: MediaFolder) -> tuple[Message, ...]:
-    name = next((n for n in _INPUTS if n in row), "")
-    value = row.get(name)
+    name, value = _first_of(_INPUTS, row)
     asked = _conversation(value, name, folder) if isinstance(value, list) else (user(_text(row, _INPUTS)),)
     return (*_told(row), *asked) if "system" in row else asked
+
+
+def _first_of(names: Sequence[str], row: Row) -> tuple[str, Any]:
+    """The first of some names that the row has, and what it has there."""
+    for name in names:
+        if name in row:
+            return name, row[name]
+    return "", None
 
 
 def _told(row: Row) -> tuple[Message, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import traceback
 from pathlib import Path
+from types import CoroutineType
 from typing import Any
 
 from tiebreak.core.errors import BenchmarkError, UsageError, exhausted
@@ -35,7 +36,7 @@ async def output_of(name: str, agent: Agent, sample: Sample, context: Any) -> Ou
     """What an agent brings back. Whatever the code of others raises is its own: every further sample would end alike."""
     try:
         work = agent.run(sample, context)
-        output = await work if inspect.isawaitable(work) else work
+        output = await work if type(work) is CoroutineType or inspect.isawaitable(work) else work
     except (BenchmarkError, ContestantOver, Interrupted):
         raise
     except Exception as error:

@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from tiebreak.core.contestant import AgentRef
 from tiebreak.core.endings import FAILURES, Counts
 from tiebreak.core.errors import BenchmarkError, FailureKind, ProviderError, SandboxError, ScorerError, exhausted
 from tiebreak.core.protocols import Agent, Scorer
+from tiebreak.core.record import Record
 from tiebreak.core.redact import Redactor
 from tiebreak.core.sample import Sample
 from tiebreak.core.task import Task
@@ -67,11 +69,10 @@ class Tools:
     """Where an answer goes that nobody has judged when the trial is cancelled: it was paid for, and is kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdicts:
+class Verdicts(Record, frozen=True, kw_only=True):
     """What the scorers made of an answer."""
 
-    scores: dict[str, Score] = field(default_factory=dict)
+    scores: dict[str, Score] = msgspec.field(default_factory=dict)
     judgements: tuple[Judgement, ...] = ()
     unjudged: str = ""
     """Why some judge has not given its verdict; empty when all have."""
@@ -206,11 +207,16 @@ async def _task_result(
 
 async def _verdicts(trial: Trial, output: Output, context: TrialContext, tools: Tools) -> Verdicts:
     """Every scorer's word. Rules come before judges: where a rule cannot judge, nobody is paid for judging."""
-    names = trial.sample.scorers
-    judging = [name for name in names if tools.scorers[name].needs_judge]
-    known = trial.kept.scores if trial.kept else {}
-    rules = [name for name in names if name not in judging]
-    scores = {name: known[name] if name in known else await _score(name, trial, output, context, tools) for name in rules}
+    names, known = trial.sample.scorers, trial.kept.scores if trial.kept else {}
+    judging: list[str] = []
+    scores: dict[str, Score] = {}
+    for name in names:
+        if tools.scorers[name].needs_judge:
+            judging.append(name)
+        else:
+            scores[name] = known[name] if name in known else await _score(name, trial, output, context, tools)
+    if not judging:
+        return Verdicts(scores=scores)
     said: list[Judgement] = []
     for name in judging:
         judgements = await _judged(name, trial, output, context, tools)

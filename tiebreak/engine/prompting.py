@@ -20,6 +20,7 @@ CHOICE_COT = (
     "{question}\n\n{choices}\n\nThink step by step. Then end with a line that reads ANSWER: and the letter of the correct choice."
 )
 FREE_COT = "{question}\n\nThink step by step. Then end with a line that reads ANSWER: and your answer alone."
+_LABELS = tuple(tuple(ascii_uppercase[:count]) for count in range(len(ascii_uppercase) + 1))
 _PLACE = re.compile(r"\{(question|choices|letters)\}")
 
 
@@ -67,7 +68,7 @@ def _worded(sample: Sample, seed: int, repeat: int, prompting: Prompting) -> Sam
 def _asking(template: str, sample: Sample, choices: tuple[str, ...]) -> Message:
     """The question in the template's words; images and files stay where they stand in it."""
     message = sample.messages[-1]
-    if not message.media:
+    if message.is_plain or not message.media:
         return user(_filled(template, sample, choices))
     before, _, after = template.partition("{question}")
     around = [_filled(words, sample, choices) for words in (before, after)]
@@ -77,20 +78,18 @@ def _asking(template: str, sample: Sample, choices: tuple[str, ...]) -> Message:
 
 def _filled(template: str, sample: Sample, choices: tuple[str, ...]) -> str:
     """The template with everything in its place; braces in a question are no places."""
-    words = {
-        "question": sample.messages[-1].text,
-        "choices": "\n".join([f"{letter}) {choice}" for letter, choice in zip(ascii_uppercase, choices, strict=False)]),
-        "letters": ", ".join(ascii_uppercase[: len(choices)]),
-    }
-    pieces = list(_pieces(template))
-    pieces[1::2] = [words[name] for name in pieces[1::2]]
-    return "".join(pieces)
+    listed = "\n".join([f"{letter}) {choice}" for letter, choice in zip(ascii_uppercase, choices, strict=False)])
+    letters = ", ".join(ascii_uppercase[: len(choices)])
+    return _format(template).format(question=sample.messages[-1].text, choices=listed, letters=letters)
 
 
 @cache
-def _pieces(template: str) -> list[str]:
-    """The template's own words with, at every second place, the name of what goes there."""
-    return _PLACE.split(template)
+def _format(template: str) -> str:
+    """The template as `str.format` takes it: braces that are no places are doubled."""
+    pieces = _PLACE.split(template)
+    pieces[::2] = [words.replace("{", "{{").replace("}", "}}") for words in pieces[::2]]
+    pieces[1::2] = [f"{{{name}}}" for name in pieces[1::2]]
+    return "".join(pieces)
 
 
 def _shown(shot: Sample, seed: int, prompting: Prompting) -> tuple[Message, Message]:
@@ -109,4 +108,4 @@ def check_prompting(prompting: Prompting) -> None:
 
 def labels(sample: Sample) -> tuple[str, ...]:
     """The letters of the sample's choices."""
-    return tuple(ascii_uppercase[: len(sample.choices)])
+    return _LABELS[min(len(sample.choices), len(ascii_uppercase))]

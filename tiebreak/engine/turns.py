@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from msgspec import structs
 
 from tiebreak.core.message import Message
 from tiebreak.core.protocols import AskContext, Scorer
-from tiebreak.core.sample import Sample
+from tiebreak.core.sample import Exchange, Sample
 from tiebreak.core.trial import Output, Score
 
 
-async def score_of(scorer: Scorer, sample: Sample, output: Output, context: AskContext) -> Score:
+def score_of(scorer: Scorer, sample: Sample, output: Output, context: AskContext) -> Awaitable[Score]:
     """A scorer's verdict; of a conversation with targets for its turns, the share of these that is right."""
     exchange = sample.exchange
     if exchange is None or not exchange.turn_targets:
-        return await scorer.score(sample, output, context)
+        return scorer.score(sample, output, context)
+    return _score_by_turn(scorer, sample, exchange, output, context)
+
+
+async def _score_by_turn(scorer: Scorer, sample: Sample, exchange: Exchange, output: Output, context: AskContext) -> Score:
     said = _said(sample, output)
     scores: dict[int, Score] = {}
     for number, targets in enumerate(exchange.turn_targets, start=1):

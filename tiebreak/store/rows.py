@@ -82,7 +82,7 @@ def trial_row(result: TrialResult, contestant: int, redact: Redact) -> tuple[Any
             timing.model_s, timing.first_token_s, timing.first_answer_s, timing.queue_s, timing.retry_s, timing.in_flight
         )  # fmt: skip
         spent = (*tokens, *waits, output.attempts)
-    scores = None if _is_plain(result) else _encoded_scores(result, redact)
+    scores = None if _is_plain(result, primary) else _encoded_scores(result, redact)
     failed = _failure(result, redact)
     tail = (result.finished_at.isoformat(timespec="milliseconds"), output is not None and output.cached, _unjudged(result))
     return (*head, trial.repeat, result.outcome.value, *judged, *said, scores, *failed, *spent, *tail)
@@ -101,9 +101,8 @@ def _judged(primary: Score | None, redact: Redact) -> tuple[Any, ...]:
     return (primary.value, primary.second, _optional(primary.answer, redact), _safe(redact(primary.because)))
 
 
-def _is_plain(result: TrialResult) -> bool:
+def _is_plain(result: TrialResult, primary: Score | None) -> bool:
     """Whether the columns alone tell all scores: one, of the scorer that ranks, with nothing to it."""
-    primary = result.primary
     if not result.scores:
         return True
     return len(result.scores) == 1 and primary is not None and not (primary.usage or primary.grades or result.unjudged)
