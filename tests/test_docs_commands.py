@@ -24,7 +24,7 @@ COMMAND = re.compile(r"^(?:\$ )?((?:tiebreak|python|make|git|pip|uv|export|pre-c
 
 RUN_ELSEWHERE = {
     r"git clone …": "test_packaging.py::test_the_demo_of_an_installed_wheel_reaches_a_verdict",
-    r"make (demo|test|test-all|check|site|perf)$": "test_suite.py::test_every_target_that_the_documents_name_exists",
+    r"make (demo|test|test-all|check|coverage|site|perf)$": "test_suite.py::test_every_target_that_the_documents_name_exists",
     r"uv (run|tool install) ": "test_demo.py::test_uv_runs_it_with_nothing_before",
     r"pip install 'tiebreak\[ray\]'$": "cluster/test_printed_commands.py::test_the_five_commands_of_the_page_work_as_printed",
     r"tiebreak .* --on ray": "cluster/test_printed_commands.py::test_the_five_commands_of_the_page_work_as_printed",
@@ -41,6 +41,7 @@ EXIT_CODES = {"--baseline": {0, 3}, "doctor": {0, 1}, "view": {0}, "vote": {0}, 
 RESUMED = ("run_20261115_203300", "batch_20261115_203300")
 
 QUESTIONS = "".join(json.dumps({"id": f"q{i}", "input": f"What is {i} + 1?", "target": str(i + 1)}) + "\n" for i in range(8))
+WEATHER = {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
 CONFIG = """
 models:
   - {name: gpt-4o-mini, provider: openai, price: {input: 0.15, output: 0.60}}
@@ -205,7 +206,10 @@ def run_line(command: str, folder: Path, environment: dict[str, str]) -> tuple[i
 
 
 def prepare(command: str, folder: Path, environment: dict[str, str]) -> None:
-    """The run that a line goes on with, or exports, is made first."""
+    """The run that a line goes on with, or exports, is made first; functions have a tool they can answer."""
+    if "tools.py" in command:
+        asked = {"id": "sky", "input": "How is the weather in Bern?", "target": "2", "tools": [WEATHER]}
+        (folder / "questions.jsonl").write_text(QUESTIONS + json.dumps(asked) + "\n", encoding="utf-8")
     for name in RESUMED:
         place = folder / "benchmark" / "results" / name
         if name in command and not place.exists():

@@ -361,7 +361,7 @@ def test_own_file_is_checked(folder):
             assert done.returncode == 0, done.stdout + done.stderr
     wrong = tiebreak(ROOT, folder, "check-plugin", "scorer", "./own.py:always")
     assert wrong.returncode == 1
-    assert "which is no score" in wrong.stdout
+    assert "it should be right or wrong, or a number from 0 to 1" in wrong.stdout
 
 
 def test_a_dataset_of_yours_that_uses_an_id_twice_is_refused_before_anything_is_asked(tmp_path):

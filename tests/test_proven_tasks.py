@@ -247,7 +247,8 @@ def test_check_tasks_tells_programs_what_came_of_a_set(polyglot: Path, tmp_path:
     )
 
     told = json.loads(done.stdout)
-    assert told["tasks"] == [{"id": "python/double", "proven": True, "problems": []}], done.stderr
+    tests = [{"id": "double_test.py::DoubleTest::test_it", "status": "passed", "group": ""}]
+    assert told["tasks"] == [{"id": "python/double", "proven": True, "problems": [], "tests": tests}], done.stderr
     assert {row["task"] for row in told["skipped"]} == {"java/double", "python/hopeless", "python/solved"}
     assert (done.returncode, told["proven"], told["not_proven"]) == (0, 1, 0)
 

@@ -170,12 +170,12 @@ def test_score_judges_kept_answers_anew_and_asks_nothing(tmp_path: Path, questio
 
 def test_score_knows_the_words_a_run_was_asked_with(tmp_path: Path, questions: Path) -> None:
     """A system prompt, worked examples and a scorer of the user's choice belong to the run: its answers are found."""
-    folder, shown, code = ask(tmp_path, "r", "scripted/good.json", "--system", "Be brief.", "--shots", "2", "--scorer", "numeric")
+    folder, shown, code = ask(tmp_path, "r", "scripted/good.json", "--system", "Be brief.", "--shots", "2", "--scorer", "exact")
     assert code == 0, shown
     done = run("score", "r", cwd=tmp_path)
     assert f"{COUNT - 2} answers judged by the dataset's own scorers" in done.stdout
     model = json.loads((folder / "comparison_report.json").read_text())["contestants"][0]
-    assert model["by_scorer"] == {"match": model["score"], "numeric": pytest.approx(0)}
+    assert model["by_scorer"] == {"match": model["score"], "exact": model["score"]}
     assert model["score"] > 0.7
 
 
