@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from support.command import events, run
+from support.command import events, run, start
 from support.server import Asked, FakeServer, Fault
 
 TOKENS_PER_ANSWER = 11 + 3
@@ -139,6 +141,54 @@ def test_failed_attempts_count_as_spent_at_their_worst(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert len(server.ledger) * (50 * 10 + 3 * 100) / 1e6 < 0.05
+
+
+def _at_worst(server: FakeServer) -> float:
+    """What a provider would ask for where no answer arrived, and each was as long as it may be."""
+    return sum((len(asked.prompt) / 3 * 10 + 16 * 100) / 1e6 for asked in server.ledger)
+
+
+def _wait_until_asked(server: FakeServer, enough: int) -> None:
+    ends = time.monotonic() + 60
+    while len(server.ledger) < enough:
+        assert time.monotonic() < ends, f"{len(server.ledger)} of {enough} questions were asked"
+        time.sleep(0.02)
+
+
+def test_killed_runs_remember_what_they_may_have_spent(tmp_path: Path) -> None:
+    """Killed three times in the middle of its calls, a run with all its resumes stays within its budget."""
+    (tmp_path / "models_config.yaml").write_text(PRICED)
+    with FakeServer(latency_s=0.2) as server:
+        line = ["--model", "priced", "--dataset", "truthfulness", "--output", "r", "--max-connections", "8", "--max-cost", "0.1"]
+        for kill in range(3):
+            process = start(
+                *(["--resume", "r", "--max-connections", "8"] if kill else line), cwd=tmp_path, **server.environment()
+            )
+            enough = len(server.ledger) + 12
+            _wait_until_asked(server, enough)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        asked = len(server.ledger)
+        last = run("--resume", "r", cwd=tmp_path, **server.environment())
+
+    assert last.returncode == 2, last.stdout + last.stderr
+    assert len(server.ledger) > asked
+    lost = 3 * 8
+    at_worst = PRICE_OF_ANSWER * (len(server.ledger) - lost) + _at_worst(server) / len(server.ledger) * lost
+    assert 0.05 < at_worst <= 0.1
+
+
+def test_failures_of_every_resume_count_in_one_budget(tmp_path: Path) -> None:
+    """Each resume asks what failed again, and no resume begins with an empty purse."""
+    (tmp_path / "models_config.yaml").write_text(PRICED)
+    with FakeServer(fault=lambda asked, number: Fault(500)) as server:
+        line = ["--model", "priced", "--dataset", "truthfulness", "--output", "r", "--limit", "20", "--max-cost", "0.2"]
+        run(*line, cwd=tmp_path, **server.environment())
+        for _ in range(4):
+            run("--resume", "r", "--retry-failed", cwd=tmp_path, **server.environment())
+
+    assert len(server.ledger) > 20
+    assert _at_worst(server) <= 0.2
 
 
 def test_a_token_budget_stops_cleanly(tmp_path: Path, server: FakeServer) -> None:

@@ -41,6 +41,7 @@ from tiebreak.report.tabular import write_files
 from tiebreak.report.work_files import write_work_files
 from tiebreak.store.batches import BATCHES, BatchBook, has_batches
 from tiebreak.store.folder import DATABASE, at_rest, has_database, unused_folder
+from tiebreak.store.ledger import Ledger
 from tiebreak.store.looks import look_into
 from tiebreak.store.reader import FiguresKeeper, StoreReader
 from tiebreak.store.store import STANDING, Store, bring_in_votes, continued
@@ -107,11 +108,16 @@ async def run_plan(
             await _told(watch, event)
         return done
     info = describe(plan, clock or SystemClock())
-    with Store.open(spec.results_dir, info, without=indexes_to_put_off(plan)) as store, _book_of(spec, store) as book:
+    with (
+        Store.open(spec.results_dir, info, without=indexes_to_put_off(plan)) as store,
+        _book_of(spec, store) as book,
+        Ledger.open(spec.results_dir) as ledger,
+    ):
         plan = plan.share()
         todo, spent = assignments(plan, store, book), spent_before(plan.spec, store)
         if book is not None:
             spent += _collected_before(book, spec.results_dir)
+        spent |= Amount(nano_usd=ledger.risked[0], tokens=ledger.risked[1])
         race = race_of(plan, store) if plan.spec.protocol.races else None
         happening = execute(
             todo,
@@ -120,6 +126,7 @@ async def run_plan(
             stop=stop,
             clock=clock,
             already_spent=spent,
+            keep_risked=lambda risked: ledger.keep(risked.nano_usd, risked.tokens),
             attendant=attendant,
             race=race,
             executor_of=executor_of,

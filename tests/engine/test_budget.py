@@ -12,7 +12,7 @@ from tiebreak.core.errors import UsageError
 from tiebreak.core.events import ContestantState
 from tiebreak.core.message import ImagePart, Message, TextPart, Usage, user
 from tiebreak.core.model import ModelRef, Price, Request
-from tiebreak.engine.budget import Amount, Budget, Purse, characters, cost_of, refuse_unpriced, worst_usage
+from tiebreak.engine.budget import Amount, Budget, Purse, characters, cost_of, refuse_unpriced, weight, worst_usage
 from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
 
 PRICED = ModelRef(provider="openai", name="m", label="m", price=Price(input_usd=1.0, output_usd=4.0, cached_usd=0.1))
@@ -25,7 +25,7 @@ def budget_of(*, usd=None, tokens=None, spent=None):
 
 
 def asking(letters, **settings):
-    return Request(model="m", messages=(user("x" * letters),), settings=settings)
+    return Request(model="m", messages=(user(("x " * letters)[:letters]),), settings=settings)
 
 
 async def reserve(purse, request):
@@ -60,6 +60,28 @@ def test_the_worst_case_counts_everything_that_is_sent():
     assert characters(request) == 4 + 4 + 6000
     assert worst_usage(300, {}) == Usage(input_tokens=150, output_tokens=4096)
     assert worst_usage(300, {"max_tokens": 9}, attempts=2) == Usage(input_tokens=200, output_tokens=18)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        # Of each script, at least what a tokenizer of a large model makes of it: a character of Chinese is a token or more.
+        ("东京是日本的首都" * 50, 8 * 50),
+        ("도쿄는 일본의 수도이다 " * 50, 9 * 50),
+        ("Столица Японии находится в Токио " * 50, 8 * 50),
+        ("😀🎉" * 50, 3 * 50),
+        ("3.14159, 2.71828; " * 50, 12 * 50),
+        ("{[(<>)]}!?" * 50, 7 * 50),
+        ("dGhpcyBpcyBhIHRlc3Qgb2YgYmFzZQ" * 20, 22 * 20),
+        ("plain words of an English sentence " * 50, 6 * 50),
+    ],
+)
+def test_no_script_takes_more_tokens_than_are_set_aside(text, tokens):
+    assert tokens <= worst_usage(weight(text), {}, attempts=0).input_tokens < 5 * tokens
+
+
+def test_a_lone_half_of_a_character_is_weighed_too():
+    assert weight("\ud800") > 0
 
 
 def test_a_cap_on_cost_needs_every_hosted_price():
@@ -179,3 +201,26 @@ async def test_a_limit_of_the_users_keeps_the_cap_exactly():
     purse = Purse(budget=budget_of(usd=0.01), model=replace(PRICED, settings={"max_tokens": 4096}))
     with pytest.raises(ContestantOver, match="--max-tokens limits what an answer may cost"):
         await reserve(purse, asking(300))
+
+
+async def test_no_more_is_ever_spent_than_was_written_down_before():
+    """The most that may have been spent is kept before it is sent, in few steps, and exactly when all is over."""
+    kept = []
+    cap = Budget(max_cost_usd=1.0, max_tokens=None, spent=Amount(nano_usd=7), stop=Stop(), keep=kept.append)
+    for _ in range(5000):
+        amount = await cap.reserve(Amount(nano_usd=100_000, tokens=10), quiet)
+        assert kept[-1].nano_usd >= (cap.spent + cap.reserved).nano_usd
+        cap.settle(amount, Amount(nano_usd=50_000, tokens=5))
+    assert len(kept) <= 64
+
+    open_at_the_end = await cap.reserve(Amount(nano_usd=3), quiet)
+    cap.close()
+    assert kept[-1] == cap.spent + open_at_the_end
+
+
+async def test_only_what_is_capped_makes_the_risk_be_written():
+    kept = []
+    cap = Budget(max_cost_usd=None, max_tokens=64_000, spent=Amount(), stop=Stop(), keep=kept.append)
+    for _ in range(100):
+        cap.settle(await cap.reserve(Amount(nano_usd=1000, tokens=10), quiet), Amount(nano_usd=1000, tokens=10))
+    assert len(kept) == 1

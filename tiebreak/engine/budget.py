@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,11 @@ _NANO = 1_000_000_000
 _IMAGE_CHARACTERS = 6000
 _BYTES_PER_CHARACTER = 8
 """Of a document or sound, encoded: most of it is no text."""
+_WORDS = re.compile(r"(?<![A-Za-z])[A-Za-z]{1,24}(?![A-Za-z])|\s+")
+_LETTERS_PER_TOKEN = 3
 _TOLD_S = 1.0
+_STEPS = 64
+"""In so many steps what may be spent is written down: few enough to cost no time, and small enough for a kill to cost little."""
 CURE = "--max-tokens limits what an answer may cost; resume the run with a larger budget to continue"
 
 
@@ -40,6 +45,10 @@ class Amount:
 
     def __add__(self, other: Amount) -> Amount:
         return Amount(nano_usd=self.nano_usd + other.nano_usd, tokens=self.tokens + other.tokens)
+
+    def __or__(self, other: Amount) -> Amount:
+        """The larger of each."""
+        return Amount(nano_usd=max(self.nano_usd, other.nano_usd), tokens=max(self.tokens, other.tokens))
 
     def __sub__(self, other: Amount) -> Amount:
         return Amount(nano_usd=self.nano_usd - other.nano_usd, tokens=self.tokens - other.tokens)
@@ -75,16 +84,27 @@ def _or(price: float | None, other: float) -> float:
     return other if price is None else price
 
 
+def weight(text: str) -> int:
+    """How much a text is to send, in letters of English words.
+
+    Digits, signs, codes and other scripts take about as many tokens as they have characters, or more.
+    """
+    rest = _WORDS.sub("", text)
+    signs = len(rest.encode("ascii", errors="ignore"))
+    bytes_beyond = len(rest.encode(errors="replace")) - signs
+    return len(text) - len(rest) + _LETTERS_PER_TOKEN * (2 * signs + bytes_beyond) // 2
+
+
 def characters(request: Request) -> int:
-    """How much is sent, counted in characters."""
+    """How much is sent, in letters of English words."""
     if request.verbatim is not None:
         return len(request.verbatim.body)
     found = 0
     for message in request.messages:
-        found += sum(len(part.text) if isinstance(part, TextPart) else _media_characters(part) for part in message.parts)
-        found += sum(len(str(call.arguments)) for call in message.tool_calls)
-    found += 0 if request.schema is None else len(str(request.schema))
-    return found + sum(len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
+        found += sum(weight(part.text) if isinstance(part, TextPart) else _media_characters(part) for part in message.parts)
+        found += sum(weight(str(call.arguments)) for call in message.tool_calls)
+    found += 0 if request.schema is None else weight(str(request.schema))
+    return found + sum(weight(tool.description) + weight(str(tool.parameters)) for tool in request.tools)
 
 
 def _media_characters(part: Part) -> int:
@@ -97,7 +117,7 @@ def _media_characters(part: Part) -> int:
 def worst_usage(sent_characters: int, settings: Mapping[str, Any], attempts: int = 1) -> Usage:
     """The most that so many attempts with these settings can have used."""
     longest = int(settings.get("max_tokens") or LONGEST_ANSWER_TOKENS)
-    return Usage(input_tokens=math.ceil(sent_characters / 3) + 50 * attempts, output_tokens=longest * attempts)
+    return Usage(input_tokens=math.ceil(sent_characters / _LETTERS_PER_TOKEN) + 50 * attempts, output_tokens=longest * attempts)
 
 
 def refuse_unpriced(models: Sequence[ModelRef]) -> None:
@@ -113,11 +133,22 @@ def refuse_unpriced(models: Sequence[ModelRef]) -> None:
 class Budget:
     """What the whole run may spend. Spent and reserved together never pass the cap."""
 
-    def __init__(self, *, max_cost_usd: float | None, max_tokens: int | None, spent: Amount, stop: Stop) -> None:
+    def __init__(
+        self,
+        *,
+        max_cost_usd: float | None,
+        max_tokens: int | None,
+        spent: Amount,
+        stop: Stop,
+        keep: Callable[[Amount], None] = lambda risked: None,
+    ) -> None:
         self._max_nano_usd = None if max_cost_usd is None else math.floor(max_cost_usd * _NANO)
         self._max_tokens = max_tokens
         self._stop = stop
         self._settled = asyncio.Event()
+        self._keep = keep
+        """Has the most that may have been spent be on disk."""
+        self._risked = spent
         self.spent = spent
         self.reserved = Amount()
         self.in_flight = 0
@@ -138,9 +169,26 @@ class Budget:
             tell("budget", _TOLD_S)
             self._settled.clear()
             await self._settled.wait()
+        self._risk(self.spent + self.reserved + amount)
         self.reserved += amount
         self.in_flight += 1
         return amount
+
+    def _risk(self, total: Amount) -> None:
+        """Before more may be spent than is written down, more is, in steps: a killed run must not forget it."""
+        known = self._risked
+        in_money = self._max_nano_usd is not None and total.nano_usd > known.nano_usd
+        in_tokens = self._max_tokens is not None and total.tokens > known.tokens
+        if not (in_money or in_tokens):
+            return
+        step = Amount(nano_usd=(self._max_nano_usd or 0) // _STEPS, tokens=(self._max_tokens or 0) // _STEPS)
+        self._risked = known | (total + step)
+        self._keep(self._risked)
+
+    def close(self) -> None:
+        """Nothing is sent any more: what was spent is known, at its worst where nobody told."""
+        self._risked = self.spent + self.reserved
+        self._keep(self._risked)
 
     def settle(self, reserved: Amount, used: Amount) -> None:
         """The request is over and used so much."""

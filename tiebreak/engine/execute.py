@@ -129,6 +129,7 @@ async def execute(
     stop: Stop | None = None,
     clock: Clock | None = None,
     already_spent: Amount | None = None,
+    keep_risked: Callable[[Amount], None] = lambda risked: None,
     attendant: Attendant | None = None,
     race: Race | None = None,
     executor_of: Callable[[Conditions], Executor] = Workshop,
@@ -136,7 +137,7 @@ async def execute(
     """Do the trials and tell what happens. Every contestant ends in exactly one ContestantFinished.
 
     `kinds` says what the samples are: questions, tasks, or both. `executor_of` makes whoever makes the attempts: this
-    process, unless told otherwise.
+    process, unless told otherwise. `keep_risked` has on disk what may have been spent, before it is.
     """
     mailbox = Mailbox()
     engine = _Engine(
@@ -146,6 +147,7 @@ async def execute(
         stop=stop or Stop(),
         clock=clock or SystemClock(),
         already_spent=already_spent or Amount(),
+        keep_risked=keep_risked,
         attendant=attendant,
         race=race,
         executor_of=executor_of,
@@ -259,6 +261,7 @@ class _Engine:
     stop: Stop
     clock: Clock
     already_spent: Amount
+    keep_risked: Callable[[Amount], None] = lambda risked: None
     deadlines: Deadlines = field(init=False)
     traffic: Traffic = field(init=False)
     budget: Budget | None = field(init=False)
@@ -277,7 +280,11 @@ class _Engine:
         self.budget = None
         if pace.max_cost_usd is not None or pace.max_total_tokens is not None:
             self.budget = Budget(
-                max_cost_usd=pace.max_cost_usd, max_tokens=pace.max_total_tokens, spent=self.already_spent, stop=self.stop
+                max_cost_usd=pace.max_cost_usd,
+                max_tokens=pace.max_total_tokens,
+                spent=self.already_spent,
+                stop=self.stop,
+                keep=self.keep_risked,
             )
         self.conditions = Conditions(
             pace=pace,
@@ -338,6 +345,8 @@ class _Engine:
             for task in (*jobs, enforcer, ticker):
                 task.cancel()
             await asyncio.gather(*jobs, enforcer, ticker, return_exceptions=True)
+            if self.budget is not None:
+                self.budget.close()
 
     @contextlib.asynccontextmanager
     async def _opened(self) -> AsyncIterator[None]:

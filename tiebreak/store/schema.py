@@ -97,6 +97,8 @@ MIGRATIONS: tuple[str, ...] = (
     """,
     # It stands behind the long texts: read it only of runs that were streamed.
     "ALTER TABLE trials ADD COLUMN first_answer_s REAL",
+    # The most that a run with a budget may have spent so far: written before it may be spent.
+    "CREATE TABLE risked (nano_usd INTEGER NOT NULL, tokens INTEGER NOT NULL)",
 )
 
 INDEXES = {
