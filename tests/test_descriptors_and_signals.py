@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -68,8 +69,8 @@ def test_an_interrupt_while_it_starts_leaves_no_traceback(folder: Path, after_s:
     time.sleep(after_s)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
-    # Before code of ours runs the interpreter itself starts, and says what it likes.
-    assert "tiebreak" not in errors.replace("error: interrupted", ""), errors
+    # Until the first two small files of ours are read, the interpreter says what it likes.
+    assert not re.search(r"/tiebreak/(?!(cli/)?__init__\.py)", errors), errors
     assert process.returncode in (0, 1, 130, -signal.SIGINT)
 
 
