@@ -42,15 +42,15 @@ _detected: dict[str, tuple[float, Mapping[str, str]]] = {}
 
 
 _Positive = Annotated[int, msgspec.Meta(gt=0)]
-_Seconds = Annotated[float, msgspec.Meta(gt=0)]
-_Dollars = Annotated[float, msgspec.Meta(ge=0)]
+_Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+_Dollars = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class _Settings(Record, frozen=True, kw_only=True):
     """Settings sent to the model that we know; others are sent as they are written."""
 
-    temperature: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
     max_tokens: _Positive | None = None
     top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     seed: int | None = None

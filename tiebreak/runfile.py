@@ -20,7 +20,7 @@ from tiebreak.registry import did_you_mean
 
 _Texts = tuple[str, ...] | str
 _Count = Annotated[int, msgspec.Meta(ge=1)]
-_Seconds = Annotated[float, msgspec.Meta(gt=0, lt=1e12)]
+_Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
 """Also of dollars: more than nothing, and a number."""
 
 
@@ -51,7 +51,7 @@ class RunFile(Record, frozen=True, kw_only=True):
     choose_on: Literal["half"] | None = None
     until: str | None = None
     # settings of every model
-    temperature: Annotated[float, msgspec.Meta(ge=0, lt=1e12)] | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
     max_tokens: _Count | None = None
     reasoning_effort: str | None = None
     # coding tasks

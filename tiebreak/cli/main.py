@@ -19,6 +19,7 @@ from tiebreak import __version__
 from tiebreak.cli import exits
 from tiebreak.cli.invocation import invoked_as, name_in_help, with_help
 from tiebreak.cli.options import (
+    Number,
     changed_option,
     cluster_options,
     contestant_options,
@@ -176,7 +177,7 @@ def batch(**flags: Any) -> int:
 @click.option("--model", "model", multiple=True, required=True, metavar="NAME", help="Who goes on; may be given several times.")
 @click.option("--repeats", type=click.IntRange(min=1), default=1, metavar="K", help="Attempts from each step (1).")
 @click.option("--max-workers", type=click.IntRange(min=1), metavar="N", help="Contestants at once (1).")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Most dollars.")
+@click.option("--max-cost", type=Number(min=0), metavar="USD", help="Most dollars.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="A new folder for the results.")
 @click.option("--config", type=click.Path(path_type=Path), help="Another models_config.yaml.")
 @click.option("--yes", is_flag=True, help="Do not ask before spending more than $1.")
@@ -231,9 +232,7 @@ def check_tasks(paths: tuple[str, ...], **flags: Any) -> int:
 @click.option("--limit", type=click.IntRange(min=1), default=20, metavar="N", help="Most tasks of a history (20).")
 @click.option("--python", default="", metavar="PATH", help="The interpreter of the environment that the tests need.")
 @click.option("--pip", multiple=True, metavar="FILE|NAME==VERSION", help="Lock files or packages to be installed instead.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=1), metavar="S", help="Most seconds for the tests (20 times the solution's)."
-)
+@click.option("--timeout", type=Number(min=1), metavar="S", help="Most seconds for the tests (20 times the solution's).")
 @click.option("--memory", type=click.IntRange(min=64), default=2048, metavar="MB", help="Most memory of an attempt (2048).")
 @click.option("--no-cheats", is_flag=True, help="Leave out the attacks on each task's check.")
 def new_task(**flags: Any) -> int:
@@ -285,7 +284,7 @@ def demo(limit: int | None) -> int:
 @click.argument("prompt")
 @model_options
 @setting_options
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=120.0, show_default=True, metavar="S")
+@click.option("--timeout", type=Number(min=0, min_open=True), default=120.0, show_default=True, metavar="S")
 def ask(prompt: str, timeout: float, **flags: Any) -> int:
     """Put PROMPT to several models at once and show the answers side by side."""
     from tiebreak.cli.ask import ask_side_by_side
@@ -422,7 +421,7 @@ def history(name: str, results: Path | None, as_json: bool) -> int:
 @click.option("--force", is_flag=True, help="Let a contestant, or another model of its provider, be the judge.")
 @click.option(
     "--max-cost",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     metavar="USD",
     help="Most dollars of the whole run, what it has spent included.",
 )

@@ -11,6 +11,21 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+LARGEST = 1e9
+"""Of seconds and of dollars: more means nothing, and clocks do not take it."""
+
+
+class Number(click.FloatRange):
+    """A number in its range; `nan` compares with nothing and `inf` is no limit, so neither is one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        number = super().convert(value, param, ctx)
+        if not abs(number) <= LARGEST:
+            self.fail(f"{value!r} is not a number up to a billion; leave the option out for no limit", param, ctx)
+        return number
+
+
 class Percent(click.ParamType[Any]):
     """A share, written as 1% or 0.01."""
 
@@ -52,7 +67,7 @@ def list_models_option(command: Command) -> Command:
 def setting_options(command: Command) -> Command:
     """How the models are asked."""
     options = (
-        click.option("--temperature", type=click.FloatRange(min=0), help="Sampling temperature."),
+        click.option("--temperature", type=Number(min=0), help="Sampling temperature."),
         click.option("--max-tokens", type=click.IntRange(min=1), help="Most tokens of an answer."),
         click.option("--reasoning-effort", metavar="LEVEL", help="How hard a reasoning model thinks: low, medium, high, …"),
         click.option("--seed", type=int, help="Seed of choice order and, where the provider has one, of sampling."),
@@ -60,9 +75,9 @@ def setting_options(command: Command) -> Command:
     return _apply(command, options)
 
 
-_SECONDS = click.FloatRange(min=0, min_open=True)
+_SECONDS = Number(min=0, min_open=True)
 _COUNT = click.IntRange(min=1)
-_POINTS = click.FloatRange(0, 100, min_open=True, max_open=True)
+_POINTS = Number(0, 100, min_open=True, max_open=True)
 _PATH = click.Path(path_type=Path)
 
 
@@ -192,7 +207,7 @@ def result_options(command: Command) -> Command:
         click.option(
             "--allow-failures", type=Percent(), default=0.0, metavar="1%", help="Accept up to this share of failed trials."
         ),
-        click.option("--fail-under", type=click.FloatRange(0, 1), metavar="X", help="Exit 3 if a model scores below X."),
+        click.option("--fail-under", type=Number(0, 1), metavar="X", help="Exit 3 if a model scores below X."),
         click.option("--baseline", metavar="FILE|RUN", help="Exit 3 if a model is shown to be worse than it was there."),
         changed_option,
         click.option("--choose-on", type=click.Choice(["half"]), help="Choose the best on one half, and test it on the other."),

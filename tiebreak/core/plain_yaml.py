@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -10,6 +11,8 @@ LARGEST_CHARACTERS = 1 << 20
 _DEEPEST = 50
 _MOST_EVENTS = 50_000
 """Values, and beginnings and ends of lists and mappings; reading so many takes a few tenths of a second."""
+_ENDLESS = re.compile(r"[-+]?\.(?:inf|Inf|INF|nan|NaN|NAN)|[-+]?[0-9][0-9_]*\.[0-9_]*[eE]\+0*[1-9][0-9]{2,}")
+"""Numbers as YAML reads them that are none, or larger than anything that can be counted."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Ten times as fast where PyYAML was built with its C library."""
 
@@ -56,6 +59,8 @@ def _scan(text: str, *, aliases: bool) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
             raise _error(f"nested more than {_DEEPEST} deep", event)
+        if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and _ENDLESS.fullmatch(event.value):
+            raise _error(f"{event.value} is no number that means anything here; in quotes it is a text", event)
         if isinstance(event, yaml.AliasEvent) and not aliases:
             raise _error("aliases (*name) are not read here", event)
 

@@ -9,9 +9,10 @@ import re
 import shlex
 import shutil
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tiebreak.core.task import Check, Environment, Image, Solution, Task, TaskFile, TaskLimits
 from tiebreak.datasets.task_markdown import FrontMatter, check_of, limits_of, servers_of, split_front_matter
@@ -100,6 +101,15 @@ def task_file(source: Path, path: str, *, root: Path) -> TaskFile:
     return TaskFile(path=path, content=source.read_bytes(), executable=bool(source.stat().st_mode & 0o100))
 
 
+def _seconds(settings: Mapping[str, Any], part: str) -> float | None:
+    """The limit that task.toml sets a part of the work, where it sets one."""
+    if (given := settings.get(part, {}).get("timeout_sec")) is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= _LONGEST_S:
+        raise ValueError(f"timeout_sec of [{part}] in task.toml is {given!r}: it must be a number of seconds")
+    return float(given)
+
+
 def _read(path: Path, root: Path) -> str:
     if not path.is_file():
         raise ValueError(f"{path.parent.name}/{path.name} is missing: the script that judges the work")
@@ -112,6 +122,7 @@ def _text(path: Path, root: Path) -> str:
 
 # --- Harbor: task.toml, instruction.md, environment/Dockerfile, tests/test.sh, solution/solve.sh -----
 
+_LONGEST_S = 1e9
 _PLAIN_IMAGE = re.compile(r"(?:docker\.io/(?:library/)?)?(debian|ubuntu|python|alpine|bash|busybox)(?::[\w.-]+)?$")
 _DOWNLOADS = re.compile(r"\b(apt-get|apt|apk|curl|wget|pip3? install|uv (?:pip|add|tool)|uvx|npm (?:i|install|ci)|git clone)\b")
 _HARBOR_CHECK = """\
@@ -154,9 +165,9 @@ def read_harbor(folder: Path, engine: str = "") -> tuple[FrontMatter, str, Task]
     check = Check(
         script=exports + _HARBOR_CHECK,
         files=files_below(folder / "tests", root=folder, prefix=f"{_HIDDEN}/"),
-        timeout_s=float(settings.get("verifier", {}).get("timeout_sec", 120.0)),
+        timeout_s=_seconds(settings, "verifier") or 120.0,
     )
-    agent, environment = settings.get("agent", {}), settings.get("environment", {})
+    environment = settings.get("environment", {})
     meta = settings.get("task", {}) | settings.get("metadata", {})
     task = Task(
         title=str(meta.get("title") or meta.get("name") or folder.name),
@@ -165,7 +176,7 @@ def read_harbor(folder: Path, engine: str = "") -> tuple[FrontMatter, str, Task]
         check=check,
         solution=Solution(script=exports + _text(solve, folder)) if solve.is_file() else None,
         limits=TaskLimits(
-            timeout_s=float(agent["timeout_sec"]) if "timeout_sec" in agent else None,
+            timeout_s=_seconds(settings, "agent"),
             memory_mb=int(environment.get("memory_mb", 2048)),
         ),
         links=((image.workdir, "."), ("/tests", _HIDDEN), ("/logs", "")),
@@ -187,7 +198,7 @@ def _in_container(folder: Path, engine: str) -> tuple[FrontMatter, str, Task]:
     """A Harbor task as it is: its own image, its test script in it."""
     settings = tomllib.loads(_text(folder / "task.toml", folder))
     context, solve = folder / "environment", folder / "solution" / "solve.sh"
-    agent, environment = settings.get("agent", {}), settings.get("environment", {})
+    environment = settings.get("environment", {})
     meta = settings.get("task", {}) | settings.get("metadata", {})
     reference = str(environment.get("docker_image") or "")
     if not reference and not (context / "Dockerfile").is_file():
@@ -199,12 +210,12 @@ def _in_container(folder: Path, engine: str) -> tuple[FrontMatter, str, Task]:
         check=Check(
             script=_TESTS_IN_IMAGE + _HARBOR_CHECK,
             files=files_below(folder / "tests", root=folder, prefix=f"{_HIDDEN}/"),
-            timeout_s=float(settings.get("verifier", {}).get("timeout_sec", 120.0)),
+            timeout_s=_seconds(settings, "verifier") or 120.0,
             in_image=True,
         ),
         solution=Solution(script=_text(solve, folder)) if solve.is_file() else None,
         limits=TaskLimits(
-            timeout_s=float(agent["timeout_sec"]) if "timeout_sec" in agent else None,
+            timeout_s=_seconds(settings, "agent"),
             memory_mb=int(environment.get("memory_mb", 2048)),
         ),
         environment=Environment(

@@ -136,6 +136,7 @@ _WHOLE = {
 }
 """The least each of these may be."""
 _AMOUNTS = ("timeout_s", "request_timeout_s", "task_timeout_s", "max_cost_usd", "max_time_s", "poll_s")
+_LARGEST = 1e9
 _MAY_BE_EMPTY = ("system", "template")
 _WORDS = ("system", "template", "reasoning_effort", "encoding", "until", "shard")
 _EXAMPLES = {"prompts": '{"terse": "Answer in one word."}', "fields": '{"frage": "input"}'}
@@ -211,8 +212,8 @@ def _check(options: Mapping[str, Any]) -> None:
             continue
         if name in _WHOLE and not (number and isinstance(value, int) and value >= _WHOLE[name]):
             raise UsageError(f"{name}={value!r}: must be a whole number, {_WHOLE[name]} or more")
-        if name in _AMOUNTS and not (number and value > 0):
-            raise UsageError(f"{name}={value!r}: must be a number above 0")
+        if name in _AMOUNTS and not (number and 0 < value <= _LARGEST):
+            raise UsageError(f"{name}={value!r}: must be a number above 0, up to a billion")
         if name == "on" and value != "ray":
             raise UsageError(f"on={value!r}: must be 'ray'")
         if name == "choose_on" and value != "half":
