@@ -53,6 +53,20 @@ def test_guessers_score_what_guessing_would(tmp_path):
     assert guessers == {"chance": 0.25, "always the same place in the file": 0.25, "always the longest": 0.0}
 
 
+@pytest.mark.parametrize("choices", [0, 1, 19, 20, 40])
+@pytest.mark.parametrize("free_text", [0, 1, 19, 20, 40])
+def test_a_dataset_of_both_kinds_is_looked_over_as_two(tmp_path, free_text, choices):
+    rows = [{"id": f"c{i}", "input": f"Pick {i}", "choices": ["aa", "bb", "cc", "dd"], "target": i % 4} for i in range(choices)]
+    rows += [{"id": f"f{i}", "input": f"Say {i}", "target": "yes"} for i in range(free_text)]
+    if not rows:
+        return
+    found = audit_dataset(written(tmp_path / "q.jsonl", rows))
+    assert ("chance" in found.guessers) == (choices > 0)
+    assert ("majority" in {finding.kind for finding in found.findings}) == (free_text >= 20)
+    if free_text:
+        assert found.guessers["always the commonest answer"] == 1.0
+
+
 def test_the_command_says_what_it_found_and_how_many(tmp_path):
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*free(30), {**free(1)[0], "id": "again"}]))
     done = run("audit", "q.jsonl", cwd=tmp_path)

@@ -32,7 +32,7 @@ from tiebreak.cli.options import (
     task_options,
 )
 from tiebreak.cli.terminal import HarmlessFormatter, echo
-from tiebreak.core.errors import BenchmarkError, exhausted
+from tiebreak.core.errors import BenchmarkError, UsageError, exhausted
 
 _COMPLETION_VARIABLE = "_TIEBREAK_COMPLETE"
 """What completion scripts set when they ask the program what could come next."""
@@ -563,6 +563,17 @@ def completion(shell: str) -> int:
     return 0
 
 
+def _refuse_other_encodings(given: Sequence[str]) -> None:
+    """Bytes that are no UTF-8 arrive as halves of characters, which no file of ours can hold."""
+    try:
+        here = str(Path.cwd())
+    except OSError:
+        here = ""
+    for word in (*given, here):
+        if any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise UsageError(f"{os.fsencode(word)!r:.80} is not UTF-8: no result could tell of it; rename it")
+
+
 def run_command_line(arguments: Sequence[str] | None = None, *, default_command: str | None = None) -> int:
     """Run a command line. Bad input ends in a sentence and exit code 1, never in a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -581,6 +592,7 @@ def run_command_line(arguments: Sequence[str] | None = None, *, default_command:
         logging.lastResort.setFormatter(HarmlessFormatter())
     program = name_in_help()
     try:
+        _refuse_other_encodings(given)
         result = tiebreak.main(given, prog_name=program, complete_var=_COMPLETION_VARIABLE, standalone_mode=False, obj=implied)
     except click.UsageError as error:
         command = error.ctx.command_path.removeprefix(program) if error.ctx else ""

@@ -43,16 +43,17 @@ def audit(dataset: Dataset) -> Audit:
 
 
 def _guessers(profile: Profile) -> dict[str, float]:
-    """What guessing without reading scores."""
-    n = profile.sizes.total()
-    if n:
-        return {
+    """What guessing without reading scores: of the questions with choices, and of those without."""
+    guessers = {}
+    if n := profile.sizes.total():
+        guessers = {
             "chance": sum(count / choices for choices, count in profile.sizes.items()) / n,
-            "always the same place in the file": max(profile.places.values()) / n,
+            "always the same place in the file": max(profile.places.values(), default=0) / n,
             "always the longest": profile.longest_right / n,
         }
-    total = profile.free
-    return {"always the commonest answer": max(profile.answers.values()) / total} if total else {}
+    if profile.free:
+        guessers["always the commonest answer"] = max(profile.answers.values(), default=0) / profile.free
+    return guessers
 
 
 def _duplicates(profile: Profile, dataset: Dataset) -> list[Finding]:
@@ -94,7 +95,7 @@ def _leaks(profile: Profile) -> list[Finding]:
         if guessers["always the same place in the file"] > chance + _LEAK_POINTS and profile.in_order:
             share = guessers["always the same place in the file"]
             found.append(Finding(kind="place", message=f"{share:.0%} of the right choices stand in one place"))
-    elif profile.free >= _LEAST and guessers["always the commonest answer"] > _FEW_ANSWERS:
+    if profile.free >= _LEAST and guessers["always the commonest answer"] > _FEW_ANSWERS:
         message = f"always giving the commonest answer scores {guessers['always the commonest answer']:.0%}"
         found.append(Finding(kind="majority", message=message))
     return found
