@@ -738,3 +738,25 @@ def test_streamed_run_knows_the_time_to_the_first_token(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "first token" in done.stdout
     assert all(0 < float(row["first_token_s"]) <= float(row["model_s"]) for row in read_csv(tmp_path / "r" / "trials.csv"))
+
+
+@pytest.mark.parametrize("name", ["trials.csv", "comparison_report.json", "comparison_report.html", "comparison_report.csv"])
+def test_a_run_writes_over_nothing_that_is_not_its_own(tmp_path, name):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / name).write_text("measured by hand")
+    done = run("--model", "random", "--dataset", "truthfulness", "--limit", "2", "--output", "mine", cwd=tmp_path)
+
+    assert (done.returncode, f"mine holds {name}, which a run would write over" in done.stderr) == (1, True), done
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == [name]
+    assert (tmp_path / "mine" / name).read_text() == "measured by hand"
+
+
+@pytest.mark.parametrize("emptied", [True, False])
+def test_a_run_that_lost_its_answers_is_not_called_one_that_asked_nothing(tmp_path, emptied):
+    run("--model", "random", "--dataset", "truthfulness", "--limit", "2", "--output", "r", cwd=tmp_path)
+    store = tmp_path / "r" / "run.sqlite"
+    store.write_bytes(b"") if emptied else store.unlink()
+
+    for line in (["report", "r"], ["run", "--resume", "r"], ["open", "r"], ["export", "r", "--to", "junit"]):
+        done = run(*line, cwd=tmp_path)
+        assert (done.returncode, "run.sqlite is missing or empty: the answers were in it" in done.stderr) == (1, True), done

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import shutil
 import sqlite3
 import time
@@ -10,6 +11,8 @@ import time
 import pytest
 from support.command import run, start
 from support.server import FakeServer
+
+from tiebreak.cli.main import run_command_line
 
 PRICED = """
 models:
@@ -148,3 +151,56 @@ def test_advice_to_take_a_label_away_works(place):
     done = run("prune", "--results", "runs", "--keep", "0", "--dry-run", cwd=place)
     line = next(line for line in done.stdout.splitlines() if line.startswith("first stays"))
     assert "label runs/first ''" in " ".join(line.split())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_damaged_store_is_named_and_the_others_are_counted(tmp_path, monkeypatch, capsys, good_stores, seed):
+    """Cut short, with pages of nothing or of noise, or with bits turned: no command over many runs ends in a traceback."""
+    shutil.copytree(good_stores, tmp_path / "runs")
+    monkeypatch.chdir(tmp_path)
+    store = tmp_path / "runs" / "r1" / "run.sqlite"
+    store.write_bytes(_damaged(store.read_bytes(), random.Random(seed), kind=seed % 6))
+
+    lines = (
+        ["spent", "--results", "runs"],
+        ["list", "runs", "--results", "runs"],
+        ["history", "random", "--results", "runs"],
+        ["compare", "runs/r0", "runs/r1"],
+        ["report", "runs/r1"],
+        ["merge", "merged", "runs/r1"],
+        ["prune", "--older-than", "0h", "--results", "runs", "--dry-run"],
+    )
+    for line in lines:
+        run_command_line(line)
+        said = capsys.readouterr()
+        if line[0] in ("spent", "prune"):
+            assert "r0" in said.out + said.err or "3 runs" in said.out, said
+
+
+def _damaged(good, chance, kind):
+    data = bytearray(good)
+    page = chance.randrange(len(data) // 4096) * 4096
+    match kind:
+        case 0:
+            return data[: chance.randrange(1, len(data))]
+        case 1:
+            data[page : page + 4096] = chance.randbytes(4096)
+        case 2:
+            data[chance.randrange(100)] ^= chance.randrange(1, 256)
+        case 3:
+            for _ in range(50):
+                data[chance.randrange(len(data))] ^= chance.randrange(1, 256)
+        case 4:
+            data[page : page + 4096] = bytes(4096)
+        case _:
+            data = chance.randbytes(5000)
+    return data
+
+
+@pytest.fixture(scope="module")
+def good_stores(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stores")
+    for name in ("r0", "r1", "r2"):
+        line = ("run", "--model", "random", "--dataset", "truthfulness", "--limit", "40", "--output", str(folder / name))
+        assert run(*line, cwd=folder).returncode == 0
+    return folder

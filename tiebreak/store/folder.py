@@ -42,9 +42,11 @@ def new_run_folder(root: Path, now: datetime, kind: str = "run") -> Path:
 
 
 def empty_folder(folder: Path) -> Path:
-    """A folder for a new run: made, unless it is there, and refused where a run is in it."""
+    """A folder for a new run: made, unless it is there, and refused where a run or what a run writes is in it."""
     if has_database(folder):
         raise UsageError(f"{folder} holds a run already; go on with it by --resume {folder}, or name another folder")
+    if found := results_in(folder):
+        raise UsageError(f"{folder} holds {found[0]}, which a run would write over; name another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -71,6 +73,8 @@ def find_run(id_or_path: str, root: Path) -> Path:
             return folder
         if folder.name == DATABASE and folder.is_file():
             return folder.parent
+        if (folder / _LOCK).is_file() and results_in(folder):
+            raise StoreError(f"{folder / DATABASE} is missing or empty: the answers were in it. Bring it back from a copy")
         if (folder / _LOCK).is_file():
             raise StoreError(f"the run in {folder} was stopped before it asked anything; start it again with --output {folder}")
     known = sorted((path.parent.name for path in root.glob(f"*/{DATABASE}")), reverse=True)
@@ -112,11 +116,20 @@ def set_run_label(folder: Path, label: str) -> None:
         file.write(f"{words}\n".encode())
 
 
+_RESULTS = re.compile(r"comparison_report\.(html|json|csv)|trials\.csv|attempts|replayed\.json")
 _OWN_FILES = re.compile(
     r"(run|batches)\.sqlite(-wal|-shm|-journal)?|run\.lock|label\.txt|samples\.jsonl|votes\.jsonl|comparison_report\.(html|json|csv)"
     r"|trials\.(csv|parquet)|junit\.xml|summary\.md|replayed\.json|baseline\.json|.*_result\.json"
 )
 _OWN_FOLDERS = frozenset({"attempts"})
+
+
+def results_in(folder: Path) -> list[str]:
+    """What lies in a folder under the names that a run gives its results."""
+    try:
+        return sorted(path.name for path in folder.iterdir() if _RESULTS.fullmatch(path.name))
+    except OSError:
+        return []
 
 
 def strangers_in(folder: Path) -> list[str]:

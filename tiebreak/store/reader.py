@@ -14,11 +14,16 @@ from tiebreak import __version__
 from tiebreak.core.run import RunInfo
 from tiebreak.store.folder import DATABASE, owned
 from tiebreak.store.looks import Look, read_extensions, read_looks
-from tiebreak.store.store import connect_to_read, damaged, keep_figures, read_info, stands
+from tiebreak.store.store import connect_to_read, damaged, keep_figures, read_info, refusing, stands
 from tiebreak.store.without_answers import hide_answers
 
 Figures = TypeVar("Figures")
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    """Texts that are none are told by Python, without a code of SQLite's."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE or "Could not decode to UTF-8" in str(error)
 
 
 class StoreReader:
@@ -32,21 +37,22 @@ class StoreReader:
         self.folder = folder
         self.answers = answers
         self._connection = connect_to_read(folder, check=check, mode=mode)
-        if not answers:
-            hide_answers(self._connection)
-        if mode == "ro" and self._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
-            # Someone may be writing: whatever is read from here on is of one moment. It holds nobody up.
-            self._connection.execute("BEGIN")
-        self.info: RunInfo = read_info(self._connection)
-        self.numbers: dict[str, int] = dict(self.rows("SELECT label, contestant FROM contestants"))
-        """Each contestant's number in the other tables, by label."""
+        with refusing(self._connection, folder / DATABASE):
+            if not answers:
+                hide_answers(self._connection)
+            if mode == "ro" and self._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+                # Someone may be writing: whatever is read from here on is of one moment. It holds nobody up.
+                self._connection.execute("BEGIN")
+            self.info: RunInfo = read_info(self._connection)
+            self.numbers: dict[str, int] = dict(self.rows("SELECT label, contestant FROM contestants"))
+            """Each contestant's number in the other tables, by label."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._connection.close()
-        if isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:
+        if isinstance(error, UnicodeDecodeError) or (isinstance(error, sqlite3.DatabaseError) and _is_damage(error)):
             raise damaged(self.folder / DATABASE, error) from None
 
     def rows(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:

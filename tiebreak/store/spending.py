@@ -90,12 +90,12 @@ def _enter(ledger: sqlite3.Connection, reader: StoreReader) -> None:
         (reader.rows(_JUDGEMENTS), judges, 1),
         (reader.rows(_PREFERENCES), judges, 1),
     ]
-    ledger.execute("BEGIN")
-    for rows, models, judging in found:
-        entries = (
-            (entry, info.run_id, month, models[who], judging, tokens, cost)
-            for entry, month, who, tokens, cost in rows
-            if who in models
-        )
-        ledger.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", entries)
-    ledger.execute("COMMIT")
+    with ledger:  # Of a store that turns out to be damaged, nothing is entered.
+        ledger.execute("BEGIN")
+        for rows, models, judging in found:
+            entries = (
+                (entry, info.run_id, month, models[who], judging, tokens, cost)
+                for entry, month, who, tokens, cost in rows
+                if who in models
+            )
+            ledger.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", entries)

@@ -61,6 +61,10 @@ _ANSWERED = f"""
 """
 
 
+UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What SQLite raises of a damaged file; the second where its own words about the damage are no text."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
     """What a contestant's trials used so far, also those asked again since."""
@@ -342,10 +346,10 @@ def _finished(retry_failed: bool) -> str:
 
 def read_info(connection: sqlite3.Connection) -> RunInfo:
     """What a database says of its run."""
-    row = connection.execute("SELECT info FROM run").fetchone()
-    if row is None:
-        raise StoreError("the run was never started")
     try:
+        row = connection.execute("SELECT info FROM run").fetchone()
+        if row is None:
+            raise StoreError("the run was never started")
         return msgspec.json.decode(row[0], type=RunInfo)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise StoreError(f"what the store says of its run cannot be read: {error}") from None
@@ -367,7 +371,7 @@ def connect_to_read(folder: Path, *, check: bool = True, mode: str = "ro") -> sq
     if path.with_name(f"{DATABASE}-journal").exists():
         _roll_back(path)
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, isolation_level=None)
-    with _refusing(connection, path):
+    with refusing(connection, path):
         _check_kind(connection, path)
         if is_outdated(connection):
             _bring_up_to_date(path)
@@ -416,7 +420,7 @@ def connected(folder: Path) -> sqlite3.Connection:
     """A connection that may write, to a store that is whole and up to date."""
     path = folder / DATABASE
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    with _refusing(connection, path):
+    with refusing(connection, path):
         _check_kind(connection, path)
         _check_whole(connection, path)
         # Over a network the write-ahead log's shared memory does not work; a rollback journal does.
@@ -427,13 +431,13 @@ def connected(folder: Path) -> sqlite3.Connection:
 
 
 @contextlib.contextmanager
-def _refusing(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+def refusing(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
     """Close the connection when what is done with it inside fails."""
     with contextlib.ExitStack() as refused:
         refused.callback(connection.close)
         try:
             yield
-        except sqlite3.DatabaseError as error:
+        except UNREADABLE as error:
             raise damaged(path, error) from None
         refused.pop_all()
 
