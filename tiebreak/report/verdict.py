@@ -215,10 +215,11 @@ def _fragile(summary: Summary, contest: Claim) -> list[Claim]:
     first = contest.facts["first"]
     own = [pair.changes_to_overturn for pair in summary.comparisons if pair.first == first and pair.separated]
     needed = own if contest.kind == "leads" else [contest.facts["changes_to_overturn"]]
-    changes = min((count for count in needed if count is not None), default=None)
-    if changes is None:
+    known = [count for count in needed if count is not None]
+    # The pair that is not known of may be the one that the fewest answers overturn.
+    if not known or len(known) < len(needed):
         return []
-    return [Claim("fragile", {"changes": changes, "verdict": contest.kind, "samples": contest.facts["samples"]})]
+    return [Claim("fragile", {"changes": min(known), "verdict": contest.kind, "samples": contest.facts["samples"]})]
 
 
 def _effects(summary: Summary) -> list[Claim]:
