@@ -235,14 +235,23 @@ class _Crew:
     def grow(self, limit: int) -> None:
         """Hire up to the limit."""
         while self.hired < min(limit, self.most):
-            self.hired += 1
-            self.at_work += 1
-            self.group.create_task(self._worker())
+            self._hire()
 
     def follow(self, limit: int) -> None:
-        """Hire more, unless the work is over: then the group takes nobody any more."""
+        """Hire more, unless the work is over or given up: who grows the limit may be another contestant's answer."""
         if self.at_work:
-            self.grow(limit)
+            with contextlib.suppress(RuntimeError):  # the group takes nobody any more
+                self.grow(limit)
+
+    def _hire(self) -> None:
+        worker = self._worker()
+        try:
+            self.group.create_task(worker)
+        except RuntimeError:
+            worker.close()
+            raise
+        self.hired += 1
+        self.at_work += 1
 
     async def _worker(self) -> None:
         try:
@@ -420,7 +429,9 @@ class _Engine:
         try:
             await self.deadlines.within(seconds, self._serve(assignment, progress))
         except TimeoutError:
-            progress.state, progress.message = state, message
+            # Where every trial has ended the contestant has too, however long it takes to put its model away.
+            if progress.done < assignment.count:
+                progress.end(state, message)
 
     def _time_left(self) -> tuple[float, ContestantState, str]:
         """Seconds the next contestant has, and what is said when they are over."""
