@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -29,19 +28,19 @@ class Packer:
 
     def pack(self, sample: Sample) -> tuple[list[Parcel], bytes, str]:
         """The parcels that must go first; then the sample itself, or the digest of the parcel that holds it."""
-        parcels = [parcel for part in sample.media if part.path for parcel in self._new(part.digest, partial(bytes_of, part))]
-        data = _encoder.encode(_with_media(sample, _without_path) if sample.media else sample)
-        if len(data) <= _LARGE_BYTES:
-            return parcels, data, ""
-        digest = digest_of_bytes(data)
-        return [*parcels, *self._new(digest, lambda: data)], b"", digest
-
-    def _new(self, digest: str, read: Callable[[], bytes]) -> Iterator[Parcel]:
-        """A parcel, unless it was sent before; only then are its bytes read."""
-        if digest not in self._sent:
-            parcel = Parcel(digest=digest, data=read())
-            self._sent.add(digest)
-            yield parcel
+        parcels: dict[str, Parcel] = {}
+        for part in sample.media:
+            if part.path and part.digest not in self._sent and part.digest not in parcels:
+                parcels[part.digest] = Parcel(digest=part.digest, data=bytes_of(part))
+        data, digest = _encoder.encode(_with_media(sample, _without_path) if sample.media else sample), ""
+        if len(data) > _LARGE_BYTES:
+            digest = digest_of_bytes(data)
+            if digest not in self._sent:
+                parcels[digest] = Parcel(digest=digest, data=data)
+            data = b""
+        # Only now: where one of them cannot be read, none is sent.
+        self._sent.update(parcels)
+        return list(parcels.values()), data, digest
 
 
 class Depot:
