@@ -7,7 +7,7 @@ import contextlib
 import logging
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -150,8 +150,9 @@ async def execute(
         race=race,
         executor_of=executor_of,
     )
-    async for event in _told(mailbox, engine.run(assignments)):
-        yield event
+    async with contextlib.aclosing(_told(mailbox, engine.run(assignments))) as events:
+        async for event in events:
+            yield event
 
 
 async def execute_pairs(
@@ -167,11 +168,12 @@ async def execute_pairs(
         clock=SystemClock(),
         already_spent=already_spent or Amount(),
     )
-    async for event in _told(mailbox, engine.compare(pairs, scorer)):
-        yield event
+    async with contextlib.aclosing(_told(mailbox, engine.compare(pairs, scorer))) as events:
+        async for event in events:
+            yield event
 
 
-async def _told(mailbox: Mailbox, working: Coroutine[Any, Any, None]) -> AsyncIterator[Event]:
+async def _told(mailbox: Mailbox, working: Coroutine[Any, Any, None]) -> AsyncGenerator[Event]:
     """What happens while work is done, until it is done; who stops listening ends it."""
     work = asyncio.create_task(working)
     work.add_done_callback(lambda _: mailbox.close())
