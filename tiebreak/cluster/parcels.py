@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from tiebreak.cluster.messages import Parcel
+from tiebreak.cluster.messages import Parcel, encode
 from tiebreak.core.media import bytes_of, digest_of_bytes
 from tiebreak.core.message import MediaPart, Message, Part
 from tiebreak.core.sample import Sample
@@ -16,7 +16,6 @@ from tiebreak.core.sample import Sample
 _LARGE_BYTES = 16 * 1024
 """A sample above this travels by itself: coding tasks with their files, long contexts, images written into it."""
 
-_encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Sample)
 
 
@@ -32,7 +31,7 @@ class Packer:
         for part in sample.media:
             if part.path and part.digest not in self._sent and part.digest not in parcels:
                 parcels[part.digest] = Parcel(digest=part.digest, data=bytes_of(part))
-        data, digest = _encoder.encode(_with_media(sample, _without_path) if sample.media else sample), ""
+        data, digest = encode(_with_media(sample, _without_path) if sample.media else sample), ""
         if len(data) > _LARGE_BYTES:
             digest = digest_of_bytes(data)
             if digest not in self._sent:

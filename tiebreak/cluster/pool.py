@@ -117,8 +117,8 @@ class Pool:
 
     @property
     def machines(self) -> int:
-        """How many nodes are at work."""
-        return max(1, len(self.places.nodes))
+        """How many nodes are at work, or on their way to it."""
+        return max(1, len(self.places.nodes) + sum(known.task is not None for known in self._known.values()))
 
     # --- from the first worker to the last
 
@@ -156,8 +156,12 @@ class Pool:
     async def _bring_up_all(self) -> None:
         for member in await self._members():
             self._bring_up_later(member)
-        if starting := [known.task for known in self._known.values() if known.task is not None]:
-            await asyncio.wait(starting)
+        # A node that hangs while others are ready holds nobody up: it joins the run when it can.
+        while starting := [known.task for known in self._known.values() if known.task is not None]:
+            longest = self.patience.lost_s if self.places.nodes and not self.terms.strict else None
+            done, _ = await asyncio.wait(starting, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                return
 
     def _somebody_may_come(self) -> bool:
         return any(known.may_come for known in self._known.values())
