@@ -232,7 +232,8 @@ class Pool:
 
     def _failed_start(self, known: _Known, link: Link | None, reason: str, *, is_final: bool = False) -> None:
         if link is not None:
-            link.end()
+            with going_on(f"the end of a worker on {known.member.name}"):
+                link.end()
         known.failed_starts = _FAILED_STARTS if is_final else known.failed_starts + 1
         known.again_at = self.deadlines.awake_s + self.patience.look_s * 2.0**known.failed_starts
         known.trouble = f"a worker could not be started: {reason}"
