@@ -4,7 +4,9 @@ import asyncio
 import json
 import os
 import random
+import sqlite3
 from dataclasses import replace
+from itertools import count
 
 import msgspec
 import pytest
@@ -18,7 +20,7 @@ from tiebreak.cluster.inspection import Inspection
 from tiebreak.cluster.links import CannotWork, LinkBroken
 from tiebreak.cluster.messages import Parcel
 from tiebreak.core.contestant import AgentRef
-from tiebreak.core.errors import UsageError
+from tiebreak.core.errors import StoreError, UsageError
 from tiebreak.core.events import ContestantFinished, ContestantState, NodeChanged, NodeState, TrialFinished, TrialLost, TrialStep
 from tiebreak.engine.stop import Stop
 from tiebreak.pipeline import make_plan, run_plan
@@ -26,6 +28,7 @@ from tiebreak.registry import make_ref
 from tiebreak.report.summary import summarise
 from tiebreak.spec.flags import Flags
 from tiebreak.store.reader import StoreReader
+from tiebreak.store.writer import Writer
 
 ROWS = [{"id": f"q{i}", "question": f"What is {i} + {i}?", "answer": "A"} for i in range(60)]
 
@@ -613,3 +616,159 @@ async def test_keys_are_in_no_order_but_the_first(exam, server, tmp_path):
     with_key = [order for _, order in cluster.told if key.encode() in msgspec.msgpack.encode(order)]
     assert [type(order).__name__ for order in with_key] == ["Begin"]
     assert key not in repr(with_key)
+
+
+# --- whatever goes wrong on a node is that node's loss --------------------------------------------------
+
+
+class Faulty(FakeCluster):
+    """A cluster in which one act of one node's first link fails, after some that did not."""
+
+    def __init__(self, *names, act, error, who="b", after=0):
+        super().__init__(*names)
+        self.act, self.error, self.who, self.after = act, error, who, after
+
+    async def start(self, member, resources):
+        link = await super().start(member, resources)
+        if member.name == self.who and self.started[self.who] == 1:
+            setattr(link, self.act, self._failing(link, getattr(link, self.act), count(1)))
+        return link
+
+    def _failing(self, link, working, numbers):
+        def ends():
+            working()
+            raise self.error
+
+        async def fails(*given):
+            if next(numbers) > self.after:
+                raise self.error
+            return await working(*given)
+
+        return ends if self.act == "end" else fails
+
+
+ODD = [OSError("no more threads"), asyncio.CancelledError("given up"), KeyError("odd")]
+
+
+@pytest.mark.parametrize("error", ODD, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(("act", "after"), [("inspect", 0), ("tell", 2), ("hear", 8), ("close", 0)])
+async def test_an_error_on_the_way_to_a_node_is_that_nodes_loss(exam, server, tmp_path, act, after, error):
+    """Whatever it is, every trial ends once, nothing is asked more often than nodes were lost, and no place is lost."""
+    events = []
+    plan = plan_for(exam, tmp_path / "run", max_connections=8)
+    cluster = Faulty("a", "b", act=act, error=error, after=after)
+    await run_on(cluster, plan, watch=events.append, flags=Flags(per_node=4))
+    assert len(results(tmp_path / "run")) == len(ROWS)
+    assert ended(events) == {"openai/gpt-x": (ContestantState.FINISHED, "")}
+    assert len(server.ledger) <= len(ROWS) + 4 * len(lost(events))
+    assert {name for name, _ in lost(events)} <= {"b"}
+
+
+async def test_a_worker_that_cannot_be_ended_keeps_no_trial(exam, server, tmp_path):
+    """The loss itself meets an error: its trials go to others all the same."""
+    cluster = Faulty("a", "b", act="end", error=OSError("no more threads"))
+    watch = Disturbed(after=10, act=lambda: cluster.link("b").cut())
+    await run_on(cluster, plan_for(exam, tmp_path / "run", max_connections=8), watch=watch, flags=Flags(per_node=4))
+    assert len(results(tmp_path / "run")) == len(ROWS)
+    assert ended(watch.events) == {"openai/gpt-x": (ContestantState.FINISHED, "")}
+
+
+class Sick(FakeCluster):
+    """A cluster in which attempts on some nodes meet an error nobody expected."""
+
+    def __init__(self, *names, who):
+        super().__init__(*names)
+        self.who, self.met = who, []
+
+    async def start(self, member, resources):
+        link = await super().start(member, resources)
+        if member.name in self.who:
+            begin = link.worker._begin
+
+            def begun(order):
+                begin(order)
+                link.worker._servings._result = fails
+
+            async def fails(order):
+                self.met.append((member.name, order.trial))
+                raise RuntimeError("a disk is sick")
+
+            link.worker._begin = begun
+        return link
+
+
+async def test_an_attempt_that_breaks_on_one_node_is_made_on_another(exam, server, tmp_path):
+    cluster, events = Sick("a", "b", who="b"), []
+    await run_on(cluster, plan_for(exam, tmp_path / "run", max_connections=4), watch=events.append, flags=Flags(per_node=2))
+    assert len(results(tmp_path / "run")) == len(ROWS)
+    assert {row[0] for row in results(tmp_path / "run").values()} == {"answered"}
+    assert ended(events) == {"openai/gpt-x": (ContestantState.FINISHED, "")}
+    assert len(cluster.met) == len(set(cluster.met)), "no trial is made twice where it broke"
+    assert lost(events) == []
+
+
+async def test_an_attempt_that_breaks_everywhere_ends_its_contestant_in_words(exam, server, tmp_path):
+    """As on one machine: every further trial would end alike."""
+    cluster, events = Sick("a", "b", who="ab"), []
+    await run_on(cluster, plan_for(exam, tmp_path / "run", max_connections=4), watch=events.append, flags=Flags(per_node=2))
+    state, message = ended(events)["openai/gpt-x"]
+    assert state is ContestantState.FAILED
+    assert "unexpected RuntimeError: a disk is sick" in message
+    assert {message.partition(": ")[0], message.partition("; ")[2].partition(": ")[0]} == {"a", "b"}
+    assert len(cluster.met) <= 12
+
+
+async def test_a_contestant_whose_time_is_over_costs_no_node_and_no_other_contestant(exam, server, tmp_path):
+    """Trials that were given away in the very moment it ended are left, and their places free."""
+    models = [make_ref("openai", name) for name in ("gpt-slow", "gpt-x")]
+    spec = spec_of(models, str(exam), tmp_path / "run", max_connections=3, timeout_s=4.0, max_workers=2)
+    server.latency_of = {"gpt-slow": 60.0}
+    events = []
+    await run_on(FakeCluster("a", "b"), make_plan(spec), watch=events.append, flags=Flags(per_node=3))
+    states = {label: state for label, (state, _) in ended(events).items()}
+    assert states == {"openai/gpt-slow": ContestantState.TIMED_OUT, "openai/gpt-x": ContestantState.FINISHED}
+    assert lost(events) == []
+
+
+@pytest.mark.parametrize("error", [sqlite3.OperationalError("disk I/O error"), OSError(5, "Input/output error")])
+async def test_a_result_that_cannot_be_written_ends_the_run_with_its_reason(exam, server, tmp_path, monkeypatch, error):
+    """At once, whatever the nodes still do; they are let go of."""
+
+    def commit(writer, batch, committing=Writer._commit):
+        if any(isinstance(event, TrialFinished) for event in batch.events):
+            raise error
+        committing(writer, batch)
+
+    monkeypatch.setattr(Writer, "_commit", commit)
+    cluster = FakeCluster("a", "b")
+    with pytest.raises(StoreError, match=r"the results could not be written .*; resume the run to continue"):
+        await run_on(cluster, plan_for(exam, tmp_path / "run", max_connections=4))
+    assert all(link.dead for link in cluster.links)
+
+
+async def test_a_node_that_hangs_at_the_start_holds_nobody_up(exam, server, tmp_path):
+    """The others begin without it; when it is there after all, it joins them."""
+    cluster, made, events = FakeCluster("a", "b"), FakeCluster.start, []
+
+    async def start(member, resources):
+        if member.name == "b":
+            await asyncio.sleep(3)
+        return await made(cluster, member, resources)
+
+    cluster.start, server.latency_s = start, 0.5
+    plan = plan_for(exam, tmp_path / "run", max_connections=6)
+    await run_on(cluster, plan, watch=events.append, flags=Flags(per_node=4))
+    assert len(results(tmp_path / "run")) == len(ROWS)
+    ready = [index for index, e in enumerate(events) if isinstance(e, NodeChanged) and e.state is NodeState.READY]
+    first = next(index for index, e in enumerate(events) if isinstance(e, TrialFinished))
+    assert ready[0] < first < ready[1]
+
+
+async def test_a_run_that_no_node_can_take_part_in_leaves_no_folder(exam, server, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UsageError, match="no node of the cluster can take part"):
+        await run_on(Told("a", who="a", version="0.0.9"), plan_for(exam, tmp_path / "run"))
+    with pytest.raises(UsageError, match="--strict"):
+        plan = plan_for(exam, tmp_path / "run")
+        await run_on(Told("a", "b", who="b", python="3.9"), plan, flags=Flags(strict=True))
+    assert sorted(tmp_path.rglob("*")) == before

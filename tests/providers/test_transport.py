@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import uvloop
@@ -400,3 +402,20 @@ def test_connection_closed_meanwhile_is_not_used(factory: Callable[[], asyncio.A
 
     with asyncio.Runner(loop_factory=factory) as runner:
         assert runner.run(ask()) == (b"2", 2)
+
+
+@LOOPS
+def test_a_connection_that_ends_before_its_first_request_was_not_asked(factory: Callable[[], Any]) -> None:
+    """The server is gone between the greeting and the question: that may be tried again, and nobody waits for an answer."""
+
+    async def asked_too_late() -> None:
+        async with serving(Peer()) as address:
+            connection = await transport._open(urlsplit(f"http://{address}"))
+            connection.abort()
+            await asyncio.sleep(0.05)
+            with pytest.raises(TransportError, match="closed before the request was sent"):
+                async with asyncio.timeout(5):
+                    await connection.exchange(b"POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n", None)
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(asked_too_late())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.specs import trial_of
 
-from tiebreak.core.errors import FailureKind, ProtocolMismatch, StoreBusy, StoreError
+from tiebreak.core.errors import FailureKind, ProtocolMismatch, StoreBusy, StoreError, UsageError
 from tiebreak.core.events import TrialFinished
 from tiebreak.core.message import Usage, user
 from tiebreak.core.model import ModelRef
@@ -25,6 +25,8 @@ from tiebreak.store.reader import StoreReader
 from tiebreak.store.store import Store
 
 MODEL = ModelRef(provider="scripted", name="script", label="model")
+STRANGER = ModelRef(provider="scripted", name="script", label="stranger")
+"""Not in the run: its results cannot be written."""
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -84,6 +86,55 @@ async def test_events_are_heard_once_they_are_on_disk(tmp_path, info):
             heard += 1
             assert rows(tmp_path, "SELECT count(*) FROM trials")[0][0] >= heard
     assert heard == 20
+
+
+async def test_a_result_that_cannot_be_written_down_ends_the_run_in_words(tmp_path, info):
+    """Whoever waits for it hears why, at once; whoever makes results is ended, and what was there before is kept."""
+    stranger = replace(result_of("b"), trial=trial_of(Sample(id="b", messages=(user("?"),)), STRANGER))
+    ended = []
+
+    async def events():
+        try:
+            yield TrialFinished(result_of("a"))
+            await asyncio.sleep(0.2)
+            yield TrialFinished(stranger)
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    with (
+        pytest.raises(StoreError, match=r"the results could not be written .*resume the run"),
+        Store.open(tmp_path, info()) as store,
+    ):
+        async with asyncio.timeout(10):
+            async for _ in store.committed(events()):
+                pass
+    assert ended == [True]
+    assert rows(tmp_path, "SELECT sample FROM trials") == [("a",)]
+
+
+async def test_a_last_result_that_cannot_be_written_down_is_heard_of_too(tmp_path, info):
+    stranger = replace(result_of("b"), trial=trial_of(Sample(id="b", messages=(user("?"),)), STRANGER))
+    with pytest.raises(StoreError, match="the results could not be written"):
+        await asyncio.wait_for(stored(tmp_path, info(), result_of("a"), stranger), 10)
+
+
+def test_a_new_run_that_is_refused_leaves_nothing_behind(tmp_path, info):
+    """Nothing was asked: there is nothing to resume, and the folder's name is free. What else lies there stays."""
+    folder, used = tmp_path / "new", tmp_path / "used"
+    used.mkdir()
+    (used / "notes.txt").write_text("mine")
+    for place in (folder, used):
+        with pytest.raises(UsageError), Store.open(place, info()):
+            raise UsageError("no node can take part")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["notes.txt", "used"]
+
+
+async def test_a_run_that_has_results_stays_when_it_is_refused(tmp_path, info):
+    await stored(tmp_path / "run", info(), result_of("a"))
+    with pytest.raises(UsageError), Store.open(tmp_path / "run", info()):
+        raise UsageError("no node can take part")
+    assert rows(tmp_path / "run", "SELECT count(*) FROM trials") == [(1,)]
 
 
 async def test_the_same_trial_is_never_counted_twice(tmp_path, info):

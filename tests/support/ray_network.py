@@ -26,6 +26,7 @@ HEALTH = {
 }
 """Ray notices a lost node within some ten seconds instead of half a minute."""
 _START_S = 180
+_LAST_LINES = 15
 _numbers = itertools.count()
 _STARTS = 3
 """Ray gives up a start after a while, which on a busy computer is no fault of anybody's."""
@@ -116,6 +117,12 @@ class RayNetwork:
             process.communicate()
             raise
         return process.returncode, out
+
+    def last_words(self, process: subprocess.Popen[str], out: str) -> str:
+        """What a driver said last, and Ray in it: where Ray ends the process, the driver itself has no word."""
+        logs = (self.folder / "ray").glob(f"session_*/logs/python-core-driver-*_{process.pid}.log")
+        lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()[-_LAST_LINES:]]
+        return "\n".join((out[-6000:], f"--- Ray in the driver, which ended with {process.returncode}:", *lines))
 
     # --- faults
 

@@ -73,6 +73,8 @@ class FakeServer:
     ) -> None:
         self.answer = answer
         self.latency_s = latency_s
+        self.latency_of: dict[str, float] = {}
+        """By model, where it is another."""
         self.answer_tokens = answer_tokens
         self.host = host
         self._slots = asyncio.Semaphore(slots)
@@ -161,7 +163,7 @@ class FakeServer:
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
             async with self._slots:
-                await asyncio.sleep(self.latency_s)
+                await asyncio.sleep(self.latency_of.get(asked.model, self.latency_s))
                 await self._answering.wait()
         finally:
             self.in_flight -= 1

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from tiebreak.cluster.going_on import going_on
 from tiebreak.cluster.messages import Admit, Answered, Ask, CallFailed, GaveUp, Refuse, Withdrawn, is_contestants
 from tiebreak.core.errors import ProviderError
+from tiebreak.core.events import ContestantState
 from tiebreak.core.message import Usage
 from tiebreak.engine.stop import ContestantOver, Interrupted
 from tiebreak.engine.traffic import Gate, Ticket, may_have_cost
+
+log = logging.getLogger(__name__)
 
 CallWord = Ask | Withdrawn | Answered | CallFailed | GaveUp
 
@@ -48,6 +53,8 @@ class Calls:
     _sent: dict[int, _Sent] = field(default_factory=dict)
     _taken: dict[int, Taken] = field(default_factory=dict)
     """By lease."""
+    _over: bool = False
+    """The worker is lost."""
 
     def take(self, word: CallWord) -> None:
         """What the worker says of a call."""
@@ -85,16 +92,18 @@ class Calls:
 
     def give_up(self) -> None:
         """The worker is lost: what waits is not sent any more; of what was sent, nobody knows what it used."""
+        self._over = True
         for waiting in self._waiting.values():
             waiting.cancel()
         sent, self._sent = self._sent, {}
         for one in sent.values():
-            one.gate.gave_up(one.ticket)
             one.taken.unknown += 1
+            with going_on("a call that was given up"):
+                one.gate.gave_up(one.ticket)
 
     def _ask(self, ask: Ask) -> None:
         gate = self.gates.get(ask.channel)
-        if gate is None:
+        if gate is None or self._over:
             return self.send(Refuse(call=ask.call))
         if (ticket := gate.try_enter()) is not None:
             return self._admit(ask, gate, ticket)
@@ -110,8 +119,13 @@ class Calls:
             self.send(Refuse(call=ask.call, state=over.state, message=str(over)))
         except Interrupted:
             self.send(Refuse(call=ask.call))
+        except Exception as error:
+            log.exception("a call could not be let through")
+            message = f"unexpected {type(error).__name__}: {error}"
+            self.send(Refuse(call=ask.call, state=ContestantState.FAILED, message=message))
         else:
-            self._admit(ask, gate, ticket)
+            # Who was given up in the very moment it was let through has nobody to send it.
+            self._admit(ask, gate, ticket) if ask.call in self._waiting and not self._over else gate.gave_up(ticket)
         finally:
             self.waits(ask.lease, -1)
 

@@ -23,6 +23,10 @@ class Lost(Exception):
         """What its calls took there."""
 
 
+class Broken(Lost):
+    """The trial ended on its node by an error nobody expected."""
+
+
 class NotServed(Exception):
     """The trial cannot be done on this machine."""
 
@@ -37,6 +41,8 @@ class Wish:
     """Places and resources it takes while it lasts."""
     alone: bool = False
     """Nothing else may be on the node meanwhile."""
+    elsewhere: str = ""
+    """Not on this node, by its id."""
 
 
 def wish_for(trial: Trial, needs: Mapping[str, float], *, alone: bool) -> Wish:

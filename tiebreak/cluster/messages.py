@@ -216,9 +216,21 @@ _orders = msgspec.msgpack.Decoder(list[Order])
 _words = msgspec.msgpack.Decoder(list[Word])
 
 
-def encode(batch: Sequence[msgspec.Struct]) -> bytes:
-    """A batch as it travels."""
-    return _encoder.encode(batch)
+def encode(batch: msgspec.Struct | Sequence[msgspec.Struct]) -> bytes:
+    """A batch as it travels. A lone surrogate, which some models emit, has no bytes of its own and becomes a "?"."""
+    try:
+        return _encoder.encode(batch)
+    except UnicodeEncodeError:
+        return _encoder.encode(_with_bytes(msgspec.to_builtins(batch, builtin_types=(bytes,))))
+
+
+def _with_bytes(value: Any) -> Any:
+    """A value in which every text can be written as bytes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_with_bytes(key): _with_bytes(inner) for key, inner in value.items()}
+    return [_with_bytes(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def orders(data: bytes) -> list[Order]:

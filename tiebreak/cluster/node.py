@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from tiebreak.cluster.calls import Calls
-from tiebreak.cluster.leases import TRIALS, Lease, Lost, NotServed, Wish
+from tiebreak.cluster.going_on import going_on
+from tiebreak.cluster.leases import TRIALS, Broken, Lease, Lost, NotServed, Wish
 from tiebreak.cluster.links import Link, LinkBroken, Member, Patience
 from tiebreak.cluster.messages import (
     Answered,
@@ -37,7 +40,6 @@ from tiebreak.cluster.messages import (
     words,
 )
 from tiebreak.cluster.parcels import Packer
-from tiebreak.core.errors import BenchmarkError
 from tiebreak.core.events import Event
 from tiebreak.core.trial import Trial
 from tiebreak.engine.deadlines import Deadlines
@@ -174,13 +176,14 @@ class Node:
         if self.is_lost:
             return
         self.is_lost = True
-        self.calls.give_up()
         leases, self.leases = self.leases, {}
-        self.link.end()
         for loop in self._loops:
             if loop is not asyncio.current_task():
                 loop.cancel()
-        self.around.lost(self, reason, idle=not leases)
+        # Whatever goes wrong on the way, its trials go to others.
+        for step in (self.calls.give_up, self.link.end, partial(self.around.lost, self, reason, idle=not leases)):
+            with going_on(f"the loss of {self.name}"):
+                step()
         for lease in leases.values():
             lease.fail(Lost(reason, self.calls.taken_by(lease.number)))
             lease.ended.set()
@@ -188,13 +191,12 @@ class Node:
     async def close(self) -> None:
         """The run is over: have the worker put everything away, and end it."""
         self.is_lost = True
-        self.calls.give_up()
         for loop in self._loops:
             loop.cancel()
+        self.calls.give_up()
         try:
-            await asyncio.wait_for(self.link.close(), self.around.patience.close_s)
-        except (LinkBroken, TimeoutError):
-            pass
+            with going_on(f"closing {self.name}"), contextlib.suppress(LinkBroken, TimeoutError):
+                await asyncio.wait_for(self.link.close(), self.around.patience.close_s)
         finally:
             self.link.end()
 
@@ -207,6 +209,10 @@ class Node:
             self.lose(f"nothing was heard from it for {self.around.patience.lost_s:g} s")
         except LinkBroken as error:
             self.lose(str(error))
+        except asyncio.CancelledError:
+            # Unless it is us who end: what carries the bytes gave up on them.
+            self.lose("the way to it was given up")
+            raise
         except Exception as error:
             log.exception("the way to %s broke on an error nobody expected", self.name)
             self.lose(f"unexpected {type(error).__name__}: {error}")
@@ -288,11 +294,11 @@ class Node:
         if (lease := self.leases.pop(word.lease, None)) is None:
             return
         lease.ended.set()
-        self.calls.taken_by(word.lease)
+        taken = self.calls.taken_by(word.lease)
         if isinstance(word, Done):
             lease.bring(replace(word.result, trial=lease.trial))
         elif word.unexpected:
-            lease.fail(BenchmarkError(f"{word.message} (on {self.name})"))
+            lease.fail(Broken(word.message, taken))
         elif word.state is not None:
             lease.fail(ContestantOver(word.state, word.message))
         else:
@@ -304,14 +310,18 @@ class Node:
         held = set(beat.leases)
         told = [lease for lease in self.leases.values() if lease.batch and lease.batch <= beat.heard]
         for lease in [lease for lease in told if lease.number not in held]:
-            del self.leases[lease.number]
-            lease.fail(Lost("the worker does not know of it", self.calls.taken_by(lease.number)))
-            self.around.freed(self, lease)
+            self._take_back(lease, Lost("the worker does not know of it", self.calls.taken_by(lease.number)))
 
     def _cannot_serve(self, word: Unable) -> None:
         self.unable[word.label] = word
         for lease in [lease for lease in self.leases.values() if lease.trial.contestant.label == word.label]:
-            del self.leases[lease.number]
-            lease.fail(NotServed(word.message))
-            self.around.freed(self, lease)
+            self.calls.taken_by(lease.number)
+            self._take_back(lease, NotServed(word.message))
         self.around.unable(self, word)
+
+    def _take_back(self, lease: Lease, error: Exception) -> None:
+        """The worker does not work on it: its place is free."""
+        del self.leases[lease.number]
+        lease.ended.set()
+        lease.fail(error)
+        self.around.freed(self, lease)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
-from tiebreak.cluster.messages import Parcel
+from tiebreak.cluster.messages import Parcel, encode
 from tiebreak.core.media import bytes_of, digest_of_bytes
 from tiebreak.core.message import MediaPart, Message, Part
 from tiebreak.core.sample import Sample
@@ -17,7 +16,6 @@ from tiebreak.core.sample import Sample
 _LARGE_BYTES = 16 * 1024
 """A sample above this travels by itself: coding tasks with their files, long contexts, images written into it."""
 
-_encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Sample)
 
 
@@ -29,19 +27,19 @@ class Packer:
 
     def pack(self, sample: Sample) -> tuple[list[Parcel], bytes, str]:
         """The parcels that must go first; then the sample itself, or the digest of the parcel that holds it."""
-        parcels = [parcel for part in sample.media if part.path for parcel in self._new(part.digest, partial(bytes_of, part))]
-        data = _encoder.encode(_with_media(sample, _without_path) if sample.media else sample)
-        if len(data) <= _LARGE_BYTES:
-            return parcels, data, ""
-        digest = digest_of_bytes(data)
-        return [*parcels, *self._new(digest, lambda: data)], b"", digest
-
-    def _new(self, digest: str, read: Callable[[], bytes]) -> Iterator[Parcel]:
-        """A parcel, unless it was sent before; only then are its bytes read."""
-        if digest not in self._sent:
-            parcel = Parcel(digest=digest, data=read())
-            self._sent.add(digest)
-            yield parcel
+        parcels: dict[str, Parcel] = {}
+        for part in sample.media:
+            if part.path and part.digest not in self._sent and part.digest not in parcels:
+                parcels[part.digest] = Parcel(digest=part.digest, data=bytes_of(part))
+        data, digest = encode(_with_media(sample, _without_path) if sample.media else sample), ""
+        if len(data) > _LARGE_BYTES:
+            digest = digest_of_bytes(data)
+            if digest not in self._sent:
+                parcels[digest] = Parcel(digest=digest, data=data)
+            data = b""
+        # Only now: where one of them cannot be read, none is sent.
+        self._sent.update(parcels)
+        return list(parcels.values()), data, digest
 
 
 class Depot:

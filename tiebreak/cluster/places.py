@@ -111,7 +111,7 @@ class Places:
         kept_for = self._kept.get(node)
         if node.alone or (kept_for is not None and kept_for != wish):
             return False
-        if wish.alone and node.busy:
+        if (wish.alone and node.busy) or node.member.id == wish.elsewhere:
             return False
         return wish.label not in node.unable and all(node.free.get(name, 0.0) >= amount for name, amount in wish.demand)
 
@@ -142,7 +142,9 @@ class Places:
 
 def could(node: Node, wish: Wish) -> bool:
     """Whether a node could grant a wish when nothing else is on it."""
-    return wish.label not in node.unable and all(node.in_all.get(name, 0.0) >= amount for name, amount in wish.demand)
+    if wish.label in node.unable or node.member.id == wish.elsewhere:
+        return False
+    return all(node.in_all.get(name, 0.0) >= amount for name, amount in wish.demand)
 
 
 def _business(node: Node) -> float:

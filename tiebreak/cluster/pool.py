@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -14,13 +15,14 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from tiebreak.cluster.calls import Taken
+from tiebreak.cluster.going_on import going_on
 from tiebreak.cluster.inspection import Wanted, in_words, inspection_of, question_bytes, unfit
-from tiebreak.cluster.leases import TASKS, TRIALS, Lease, Lost, NotServed, Wish, wish_for
+from tiebreak.cluster.leases import TASKS, TRIALS, Broken, Lease, Lost, NotServed, Wish, wish_for
 from tiebreak.cluster.links import PATIENCE, Cluster, Link, LinkBroken, Member, Patience
 from tiebreak.cluster.messages import Begin, Halt, Release, Serve, Unable, contestant_channel, judge_channel
 from tiebreak.cluster.needs import Needs
 from tiebreak.cluster.node import Node
-from tiebreak.cluster.places import Places
+from tiebreak.cluster.places import Places, could
 from tiebreak.core.errors import BenchmarkError, FailureKind, ProviderError, UsageError
 from tiebreak.core.events import ContestantState, Event, NodeChanged, NodeState, TrialLost
 from tiebreak.core.trial import Failure, Outcome, Output, Trial, TrialResult
@@ -115,8 +117,8 @@ class Pool:
 
     @property
     def machines(self) -> int:
-        """How many nodes are at work."""
-        return max(1, len(self.places.nodes))
+        """How many nodes are at work, or on their way to it."""
+        return max(1, len(self.places.nodes) + sum(known.task is not None for known in self._known.values()))
 
     # --- from the first worker to the last
 
@@ -154,8 +156,12 @@ class Pool:
     async def _bring_up_all(self) -> None:
         for member in await self._members():
             self._bring_up_later(member)
-        if starting := [known.task for known in self._known.values() if known.task is not None]:
-            await asyncio.wait(starting)
+        # A node that hangs while others are ready holds nobody up: it joins the run when it can.
+        while starting := [known.task for known in self._known.values() if known.task is not None]:
+            longest = self.patience.lost_s if self.places.nodes and not self.terms.strict else None
+            done, _ = await asyncio.wait(starting, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                return
 
     def _somebody_may_come(self) -> bool:
         return any(known.may_come for known in self._known.values())
@@ -175,15 +181,15 @@ class Pool:
     async def _members(self) -> Sequence[Member]:
         try:
             return await self.deadlines.within(self.patience.start_s, self.cluster.members())
-        except (TimeoutError, LinkBroken) as error:
-            log.warning("the cluster does not say which nodes it has: %s", error)
+        except Exception as error:
+            log.warning("the cluster does not say which nodes it has: %s", error or "no answer")
             return ()
 
     async def _look_for_machines(self) -> None:
         """Look who is there, for ever: a node that comes, or comes back, gets a worker."""
         while True:
             await asyncio.sleep(self.patience.look_s)
-            with _going_on("looking for nodes"):
+            with going_on("looking for nodes"):
                 for member in await self._members():
                     self._bring_up_later(member)
 
@@ -214,6 +220,10 @@ class Pool:
         except Exception as error:
             log.exception("a worker could not be started on %s", known.member.name)
             self._failed_start(known, link, f"unexpected {type(error).__name__}: {error}")
+        except BaseException:
+            if link is not None:
+                link.end()
+            raise
         finally:
             known.task = None
 
@@ -222,7 +232,8 @@ class Pool:
 
     def _failed_start(self, known: _Known, link: Link | None, reason: str, *, is_final: bool = False) -> None:
         if link is not None:
-            link.end()
+            with going_on(f"the end of a worker on {known.member.name}"):
+                link.end()
         known.failed_starts = _FAILED_STARTS if is_final else known.failed_starts + 1
         known.again_at = self.deadlines.awake_s + self.patience.look_s * 2.0**known.failed_starts
         known.trouble = f"a worker could not be started: {reason}"
@@ -292,13 +303,14 @@ class Pool:
         """Every half second: trials of which nothing is heard, and trials that no node can take."""
         while True:
             await asyncio.sleep(_TICK_S)
-            with _going_on("looking after the leases"):
-                for node in list(self.places.nodes):
+            for node in list(self.places.nodes):
+                with going_on(f"looking after the trials on {node.name}"):
                     node.look_after()
                     self.places.offer(node)
-                nobody = self.places.impossible(self.patience.nobody_s)
-                for wish in nobody:
-                    self.places.refuse([wish], ContestantOver(ContestantState.FAILED, self._why_nobody(wish)))
+            with going_on("looking for trials that no node can take"):
+                for wish in self.places.impossible(self.patience.nobody_s):
+                    over = ContestantOver(ContestantState.FAILED, self._why_nobody(wish))
+                    self.places.refuse([wish], NotServed() if wish.elsewhere else over)
 
     def _why_nobody(self, wish: Wish) -> str:
         what = ", ".join(f"{name}:{amount:g}" for name, amount in wish.demand if name not in (TRIALS, TASKS))
@@ -331,22 +343,32 @@ class Pool:
     async def _attempt(self, service: Service, trial: Trial) -> TrialResult:
         """Have a trial attempted on some node; after a loss on another. It is not tried for ever."""
         losses: list[str] = []
+        broke_on = ""
         while len(losses) < _MOST_LOSSES:
             if (error := self._served_nowhere(trial.contestant.label)) is not None:
                 raise error
             if self.conditions.stop.draining:
                 raise Interrupted
             needs = self.terms.needs.of(service.contestant, task=trial.sample.task is not None)
-            wish = wish_for(trial, needs, alone=len(losses) >= _TOGETHER)
-            node = await self.places.take(wish)
+            wish = self._elsewhere(wish_for(trial, needs, alone=len(losses) >= _TOGETHER), broke_on)
             try:
+                node = await self.places.take(wish)
                 return await self._leased(node, service, trial, wish)
             except Lost as lost:
                 losses.append(f"{node.name}: {lost}")
                 self._keep_what_was_taken(trial, lost.taken, losses[-1])
+                if isinstance(lost, Broken) and broke_on:
+                    # Not this node's alone: every trial may end so, as it would on one machine.
+                    raise BenchmarkError("; ".join(losses)) from None
+                broke_on = node.member.id if isinstance(lost, Broken) else broke_on
             except NotServed:
                 continue
         return self._given_up(trial, losses)
+
+    def _elsewhere(self, wish: Wish, node_id: str) -> Wish:
+        """The wish for another node than one, where there is any."""
+        other = dataclasses.replace(wish, elsewhere=node_id)
+        return other if any(could(node, other) for node in self.places.nodes) else wish
 
     async def _leased(self, node: Node, service: Service, trial: Trial, wish: Wish) -> TrialResult:
         if node.is_lost:
@@ -357,6 +379,9 @@ class Pool:
             # A file of the sample is gone, or has changed: that is the trial's failure, as on one machine.
             self.places.free(node, wish)
             return self._failed(trial, FailureKind.OURS, str(error))
+        except BaseException:
+            self.places.free(node, wish)
+            raise
         try:
             return await lease.outcome
         except asyncio.CancelledError:
@@ -401,15 +426,6 @@ class Pool:
         if trial.sample.task is not None:
             work = Work(outcome=WorkOutcome.SANDBOX_ERROR, seconds=0.0, isolation=Isolation())
         return TrialResult(trial=trial, outcome=Outcome.FAILED, failure=failure, finished_at=now, work=work)
-
-
-@contextlib.contextmanager
-def _going_on(what: str) -> Iterator[None]:
-    """A mistake of ours in one round is loud, and does not end the rounds: a run must come to its end."""
-    try:
-        yield
-    except Exception:
-        log.exception("%s met an error nobody expected", what)
 
 
 def _serve(service: Service) -> Serve:

@@ -85,7 +85,8 @@ class RayLink:
 
     def end(self) -> None:
         """End the actor; nothing is waited for."""
-        _in_thread(lambda: self._ray.kill(self._actor))
+        with contextlib.suppress(RuntimeError):  # no more threads: Ray ends it when we do
+            _in_thread(lambda: self._ray.kill(self._actor))
 
     async def _called(self, call: Callable[[], Any]) -> Any:
         errors = self._ray.exceptions
@@ -95,6 +96,11 @@ class RayLink:
             raise LinkBroken(f"its worker failed: {_first_line(error.cause)}") from None
         except errors.RayError as error:
             raise _why_gone(error) from None
+        except LinkBroken:
+            raise
+        except Exception as error:
+            # Whatever Ray raises besides: the way to this worker is of no use any more, and that is all.
+            raise LinkBroken(f"Ray does not reach its worker: {_first_line(error)}") from error
 
 
 class RayCluster:
@@ -115,9 +121,9 @@ class RayCluster:
         """The nodes that are alive."""
         try:
             nodes = await _awaited(_in_thread(self._ray.nodes))
+            return [_member(node) for node in nodes if node["Alive"]]
         except Exception as error:
             raise LinkBroken(f"Ray does not answer: {_first_line(error)}") from None
-        return [_member(node) for node in nodes if node["Alive"]]
 
     async def start(self, member: Member, resources: Sequence[str]) -> RayLink:
         """A new actor on a node. It takes no CPU in Ray's books, so that it is placed wherever it is wanted."""
@@ -250,10 +256,15 @@ def _first_line(error: BaseException) -> str:
 
 
 async def _reply_of(reference: Any) -> Any:
-    """What a call brings. Whoever stops waiting leaves the call alone."""
+    """What a call brings. Whoever stops waiting leaves the call alone; a call that Ray gave up on is no cancellation of ours."""
     reply = asyncio.wrap_future(reference.future())
     reply.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return await asyncio.shield(reply)
+    try:
+        return await asyncio.shield(reply)
+    except asyncio.CancelledError:
+        if reply.cancelled():
+            raise LinkBroken("Ray gave up on a call of its worker") from None
+        raise
 
 
 class _Running:

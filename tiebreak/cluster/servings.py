@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -14,6 +15,7 @@ from tiebreak.cluster.parcels import Depot
 from tiebreak.cluster.remote_gate import LEASE, RemoteGate, Switchboard
 from tiebreak.core.contestant import Contestant
 from tiebreak.core.errors import BenchmarkError, FailureKind, ProviderError
+from tiebreak.core.events import ContestantState
 from tiebreak.core.model import ModelRef
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Trial, TrialResult, make_trial
@@ -48,7 +50,7 @@ class Servings:
         self._redact = workshop.conditions.redact
         self._servings: dict[str, _Serving] = {}
         self._open: set[asyncio.Task[None]] = set()
-        self._trials: dict[int, asyncio.Task[None]] = {}
+        self._trials: dict[int, asyncio.Task[Word | None]] = {}
         self._lease_of: dict[str, int] = {}
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """The workshop stands open."""
@@ -76,7 +78,9 @@ class Servings:
     def attempt(self, order: Attempt) -> None:
         """Attempt a trial."""
         self._lease_of[order.trial] = order.lease
-        self._trials[order.lease] = asyncio.ensure_future(self._attempt(order))
+        task = self._trials[order.lease] = asyncio.ensure_future(self._attempt(order))
+        # Not said by the task itself: one that is recalled before it began never runs.
+        task.add_done_callback(partial(self._over, order))
 
     def recall(self, lease: int) -> None:
         """Leave a trial."""
@@ -118,29 +122,35 @@ class Servings:
             self._say(Unable(label=label, message=self._in_words(error), kind=kind))
             serving.ready.set_exception(_Unserved())
 
-    async def _attempt(self, order: Attempt) -> None:
-        """One trial on lease; whatever becomes of it is said, and only then it is no longer under way."""
+    async def _attempt(self, order: Attempt) -> Word | None:
+        """One trial on lease: what is to be said of it."""
         LEASE.set(order.lease)
-        said: Word | None = Left(lease=order.lease)
         try:
-            said = Done(lease=order.lease, result=replace(await self._result(order), trial=_STUB))
+            return Done(lease=order.lease, result=replace(await self._result(order), trial=_STUB))
         except ContestantOver as over:
-            said = Left(lease=order.lease, state=over.state, message=str(over))
+            return Left(lease=order.lease, state=over.state, message=str(over))
         except (Interrupted, asyncio.CancelledError):
-            pass
+            return Left(lease=order.lease)
         except _Unserved:
-            said = None
+            return None
+        except BenchmarkError as error:
+            return Left(lease=order.lease, state=ContestantState.FAILED, message=self._in_words(error))
         except Exception as error:
             log.exception("a trial stopped on an error nobody expected")
-            said = Left(lease=order.lease, message=self._in_words(error), unexpected=True)
-        finally:
-            if said is not None:
-                self._say(said)
-            del self._trials[order.lease]
-            self._lease_of.pop(order.trial, None)
+            return Left(lease=order.lease, message=self._in_words(error), unexpected=True)
+
+    def _over(self, order: Attempt, task: asyncio.Task[Word | None]) -> None:
+        """Say what became of a trial; only then it is no longer under way."""
+        said = Left(lease=order.lease) if task.cancelled() else task.result()
+        if said is not None:
+            self._say(said)
+        del self._trials[order.lease]
+        if self._lease_of.get(order.trial) == order.lease:
+            del self._lease_of[order.trial]
 
     async def _result(self, order: Attempt) -> TrialResult:
-        serving = self._servings[order.label]
+        if (serving := self._servings.get(order.label)) is None:
+            raise Interrupted
         attempting = await asyncio.shield(serving.ready)
         trial = Trial(
             sample=self._depot.unpack(order.sample, order.parcel),

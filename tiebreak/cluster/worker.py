@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tiebreak.cluster.inspection import answer
@@ -18,9 +18,13 @@ from tiebreak.cluster.messages import (
     Attempt,
     Beat,
     Begin,
+    CallFailed,
+    Done,
     Farewell,
+    GaveUp,
     Halt,
     Happened,
+    Left,
     Order,
     Parcel,
     Recall,
@@ -90,7 +94,7 @@ class Worker:
         self._something.clear()
         said, self._said = self._said, []
         said.append(Beat(heard=self._heard, leases=self._servings.leases if self._servings else ()))
-        return encode(said)
+        return _encoded(said)
 
     async def close(self) -> None:
         """Leave all trials, close every model and put everything away."""
@@ -197,3 +201,24 @@ class Worker:
     def _show(self, event: Event) -> None:
         if isinstance(event, TrialStep):
             self._say(Happened(step=event))
+
+
+def _encoded(said: Sequence[Word]) -> bytes:
+    """What is said, as it travels; a result that cannot is the loss of its trial, not of the node."""
+    try:
+        return encode(said)
+    except Exception as error:
+        log.exception("something cannot be told to the run")
+        message = f"its result cannot be sent: {error}"
+        return encode([one for word in said if (one := _sendable(word, message)) is not None])
+
+
+def _sendable(word: Word, message: str) -> Word | None:
+    """The word itself; where it cannot travel, the least that ends its trial or its call; nothing where nobody waits for it."""
+    try:
+        encode([word])
+    except Exception:
+        if isinstance(word, Done | Left):
+            return Left(lease=word.lease, message=message, unexpected=True)
+        return GaveUp(call=word.call) if isinstance(word, CallFailed) else None
+    return word

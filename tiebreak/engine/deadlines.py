@@ -20,12 +20,26 @@ _LONGEST_STEP_S = 1.0
 
 
 class _Deadline:
-    __slots__ = ("at", "expired", "task")
+    __slots__ = ("at", "cancels", "expired", "task")
 
     def __init__(self, at: float, task: asyncio.Task[Any]) -> None:
         self.at = at
         self.task = task
         self.expired = False
+        self.cancels = False
+
+    def expire(self) -> None:
+        """End the work."""
+        self.expired = self.cancels = True
+        self.task.cancel()
+
+    def taken_back(self) -> int:
+        """Take our own request to cancel back, once; how many others have asked for it."""
+        if not self.cancels:
+            return self.task.cancelling()
+        # One that is left standing would later turn a deadline of the same task into a cancellation.
+        self.cancels = False
+        return self.task.uncancel()
 
 
 class Deadlines:
@@ -55,20 +69,21 @@ class Deadlines:
         self._last = now
         for deadline in [d for d in self._active if d.at <= self._awake]:
             self._active.discard(deadline)
-            deadline.expired = True
-            deadline.task.cancel()
+            deadline.expire()
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, _T]) -> _T:
-        """Do the work in this task; TimeoutError when it takes longer."""
+        """Do the work in this task; TimeoutError when it takes longer. Work that ends all the same has ended in time."""
         task = asyncio.current_task()
         assert task is not None
+        asked_before = task.cancelling()
         deadline = _Deadline(self._awake + seconds, task)
         self._active.add(deadline)
         try:
             return await work
         except asyncio.CancelledError:
-            if not deadline.expired or task.uncancel() > 0:
+            if deadline.taken_back() > asked_before or not deadline.expired:
                 raise
             raise TimeoutError from None
         finally:
             self._active.discard(deadline)
+            deadline.taken_back()

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -152,8 +152,9 @@ async def execute(
         race=race,
         executor_of=executor_of,
     )
-    async for event in _told(mailbox, engine.run(assignments)):
-        yield event
+    async with contextlib.aclosing(_told(mailbox, engine.run(assignments))) as events:
+        async for event in events:
+            yield event
 
 
 async def execute_pairs(
@@ -169,11 +170,12 @@ async def execute_pairs(
         clock=SystemClock(),
         already_spent=already_spent or Amount(),
     )
-    async for event in _told(mailbox, engine.compare(pairs, scorer)):
-        yield event
+    async with contextlib.aclosing(_told(mailbox, engine.compare(pairs, scorer))) as events:
+        async for event in events:
+            yield event
 
 
-async def _told(mailbox: Mailbox, working: Coroutine[Any, Any, None]) -> AsyncIterator[Event]:
+async def _told(mailbox: Mailbox, working: Coroutine[Any, Any, None]) -> AsyncGenerator[Event]:
     """What happens while work is done, until it is done; who stops listening ends it."""
     work = asyncio.create_task(working)
     work.add_done_callback(lambda _: mailbox.close())
@@ -237,14 +239,23 @@ class _Crew:
     def grow(self, limit: int) -> None:
         """Hire up to the limit."""
         while self.hired < min(limit, self.most):
-            self.hired += 1
-            self.at_work += 1
-            self.group.create_task(self._worker())
+            self._hire()
 
     def follow(self, limit: int) -> None:
-        """Hire more, unless the work is over: then the group takes nobody any more."""
+        """Hire more, unless the work is over or given up: who grows the limit may be another contestant's answer."""
         if self.at_work:
-            self.grow(limit)
+            with contextlib.suppress(RuntimeError):  # the group takes nobody any more
+                self.grow(limit)
+
+    def _hire(self) -> None:
+        worker = self._worker()
+        try:
+            self.group.create_task(worker)
+        except RuntimeError:
+            worker.close()
+            raise
+        self.hired += 1
+        self.at_work += 1
 
     async def _worker(self) -> None:
         try:
@@ -429,7 +440,9 @@ class _Engine:
         try:
             await self.deadlines.within(seconds, self._serve(assignment, progress))
         except TimeoutError:
-            progress.state, progress.message = state, message
+            # Where every trial has ended the contestant has too, however long it takes to put its model away.
+            if progress.done < assignment.count:
+                progress.end(state, message)
 
     def _time_left(self) -> tuple[float, ContestantState, str]:
         """Seconds the next contestant has, and what is said when they are over."""

@@ -180,6 +180,9 @@ class _Connection(asyncio.Protocol):
     ) -> Response:
         """Send a message, and the pieces of its body if it has any, and wait for its answer."""
         assert self._transport is not None
+        if self._transport.is_closing():
+            # Its end was told already, to nobody: whoever waited for an answer now would wait for ever.
+            raise TransportError("the connection was closed before the request was sent")
         self._waiter = asyncio.get_running_loop().create_future()
         self._sink, self._connecting, self.reusable = sink, connecting, False
         self._largest = LARGEST_BODY_BYTES if largest is None else largest
@@ -231,7 +234,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; have the system notice a peer that went away without a word."""
         self._transport = cast(asyncio.Transport, transport)
-        with contextlib.suppress(OSError, AttributeError):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # ValueError: the socket is closed by now
             peer = transport.get_extra_info("socket")
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             self._unread = select.poll()

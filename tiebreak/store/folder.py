@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tiebreak.core.errors import StoreBusy, StoreError, StoreFull, UsageError
 from tiebreak.core.files import atomic_writer
+from tiebreak.core.run import SAMPLES_FILE
 
 DATABASE = "run.sqlite"
 LABEL = "label.txt"
@@ -186,6 +187,14 @@ def owned(folder: Path) -> Iterator[None]:
         lock.write(str(os.getpid()))
         lock.flush()
         yield
+
+
+def leave_nothing(folder: Path) -> None:
+    """Take away what a run that asked nothing wrote, and the folder itself where nothing else is in it."""
+    with contextlib.suppress(OSError):
+        for name in (*(f"{DATABASE}{kind}" for kind in ("", "-wal", "-shm", "-journal")), SAMPLES_FILE, _LOCK):
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def at_rest(folder: Path) -> bool:

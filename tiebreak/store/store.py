@@ -17,7 +17,7 @@ from msgspec import structs
 
 from tiebreak import __version__
 from tiebreak.core.contestant import Contestant
-from tiebreak.core.errors import ProtocolMismatch, StoreError
+from tiebreak.core.errors import BenchmarkError, ProtocolMismatch, StoreError
 from tiebreak.core.events import COMPLETE, Event
 from tiebreak.core.message import Usage
 from tiebreak.core.preference import AnswerPair
@@ -25,7 +25,7 @@ from tiebreak.core.redact import Redactor
 from tiebreak.core.run import Protocol, RunInfo
 from tiebreak.core.trial import Outcome, Output, Score, Trial
 from tiebreak.store import judgements, preferences
-from tiebreak.store.folder import DATABASE, at_rest, check_writable, has_database, is_network_file_system, owned
+from tiebreak.store.folder import DATABASE, at_rest, check_writable, has_database, is_network_file_system, leave_nothing, owned
 from tiebreak.store.judgements import JUDGED_AS
 from tiebreak.store.rows import contestant_row, safe
 from tiebreak.store.schema import APPLICATION_ID, check_version, complete, is_outdated, migrate, put_off
@@ -96,7 +96,7 @@ class Store:
         A new one does without the indexes named until it is closed: see `tiebreak.store.schema`.
         """
         check_writable(folder, info.planned * len(info.contestants))
-        with owned(folder):
+        with owned(folder), contextlib.ExitStack() as closed:
             resumed, had_batches = has_database(folder), False
             if not resumed:
                 create(folder, info)
@@ -109,7 +109,13 @@ class Store:
                     join_votes(connection, folder)
                 else:
                     put_off(connection, without)
-                yield cls(folder, connection, info, resumed=resumed, had_batches=had_batches)
+                try:
+                    yield cls(folder, connection, info, resumed=resumed, had_batches=had_batches)
+                except BenchmarkError as error:
+                    # Refused, by a cluster without nodes or a machine without a sandbox: there is nothing to resume.
+                    if not (resumed or isinstance(error, StoreError) or _has_begun(connection)):
+                        closed.callback(leave_nothing, folder)
+                    raise
                 complete(connection)
                 join_votes(connection, folder)
                 _come_to_rest(connection)
@@ -397,6 +403,11 @@ def _roll_back(path: Path) -> None:
     """Undo what a killed process left half done; only a connection that may write can. One that is at work is left alone."""
     with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
+def _has_begun(connection: sqlite3.Connection) -> bool:
+    """Whether anything became of any contestant."""
+    return any(next(connection.execute(f"SELECT EXISTS (SELECT 1 FROM {table})"))[0] for table in ("trials", "ends"))
 
 
 def create(folder: Path, info: RunInfo, fill: Callable[[sqlite3.Connection], None] = lambda connection: None) -> None:

@@ -83,7 +83,7 @@ class Writer:
         loop = asyncio.get_running_loop()
         thread = threading.Thread(target=self._write, args=(loop, outbox), name="store-writer", daemon=True)
         thread.start()
-        pump = asyncio.create_task(self._pump(events))
+        pump = asyncio.create_task(self._pump(events, outbox))
         try:
             while (batch := await outbox.get()) is not None:
                 if isinstance(batch, BaseException):
@@ -99,32 +99,39 @@ class Writer:
             self._inbox.put(None)
             await asyncio.to_thread(thread.join)
 
-    async def _pump(self, events: AsyncIterator[Event]) -> None:
+    async def _pump(self, events: AsyncIterator[Event], outbox: asyncio.Queue[Batch | BaseException | None]) -> None:
         """Gather events and pass them to the thread, a batch at a time."""
         gathered: list[Event] = []
-        flusher = asyncio.create_task(self._flush_regularly(gathered))
+        flusher = asyncio.create_task(self._flush_regularly(gathered, outbox))
         try:
-            async for event in events:
-                gathered.append(event)
-                if len(gathered) >= _LARGEST_BATCH:
-                    self._flush(gathered)
-                if self._pending >= _LARGEST_PENDING:
-                    await self._room.wait()
+            async with contextlib.aclosing(events):  # type: ignore[type-var]
+                async for event in events:
+                    gathered.append(event)
+                    if len(gathered) >= _LARGEST_BATCH:
+                        self._flush(gathered, outbox)
+                    if self._pending >= _LARGEST_PENDING:
+                        await self._room.wait()
         finally:
             flusher.cancel()
-            self._flush(gathered)
+            self._flush(gathered, outbox)
             self._inbox.put(None)
 
-    async def _flush_regularly(self, gathered: list[Event]) -> None:
+    async def _flush_regularly(self, gathered: list[Event], outbox: asyncio.Queue[Batch | BaseException | None]) -> None:
         while True:
             await asyncio.sleep(_GATHER_S)
-            self._flush(gathered)
+            self._flush(gathered, outbox)
 
-    def _flush(self, gathered: list[Event]) -> None:
-        if gathered:
-            self._count(len(gathered))
-            self._inbox.put(self._batch(gathered.copy()))
-            gathered.clear()
+    def _flush(self, gathered: list[Event], outbox: asyncio.Queue[Batch | BaseException | None]) -> None:
+        """Pass on what was gathered; a result that cannot be written down ends the run, as one the disk does not take."""
+        events = gathered.copy()
+        gathered.clear()
+        if not events:
+            return
+        self._count(len(events))
+        try:
+            self._inbox.put(self._batch(events))
+        except Exception as error:
+            outbox.put_nowait(_explained(error))
 
     def _batch(self, events: list[Event]) -> Batch:
         finished = [event.result for event in events if isinstance(event, TrialFinished)]
