@@ -6,19 +6,20 @@ import asyncio
 import math
 import re
 import shutil
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
+from msgspec import structs
 
 from tiebreak.core.errors import BenchmarkError, SandboxError
 from tiebreak.core.files import atomic_writer, slug
 from tiebreak.core.task import Check, Solution, Task, TaskLimits
 from tiebreak.core.work import Isolation, Verdict
 from tiebreak.datasets.repository import RUNNER_SETTINGS, TEST_FILES, Commit, Patched, Repository, is_test_file
-from tiebreak.datasets.suites import holds_tests, suite_of
+from tiebreak.datasets.suites import RUN_PYTEST, holds_tests, suite_of
 from tiebreak.datasets.task_environment import as_solution, environment_of
 from tiebreak.datasets.task_markdown import FrontMatter, PackagesPart
 from tiebreak.sandbox.workspace import Workspace
@@ -30,6 +31,7 @@ _MOST_CHANGED = 60
 _SHORTEST_LIMIT_S, _LONGEST_LIMIT_S = 120.0, 1200.0
 _TRIED_S = 300.0
 """So long each trial may take where nothing else was asked for: a commit whose tests hang is no task."""
+_NOTHING_TO_MEND = "its tests pass before it as well"
 _ROOM = 20
 """So many times longer than here may tests take on a slower or busier machine."""
 _LONGEST_PROMPT = 8_000
@@ -38,6 +40,10 @@ _TRAILER = re.compile(r"^(?:[A-Z][\w-]+-by|Change-Id|Co-authored-by|Refs?|Closes
 
 class NoTask(BenchmarkError):
     """Why no task can be made of a commit."""
+
+
+Tell = Callable[[str], None]
+"""Is told what is done next."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +106,9 @@ def why_no_candidate(tests: Sequence[str], code: Sequence[str]) -> str:
     return ""
 
 
-async def make_task(repository: Repository, commit: Commit, wishes: Wishes, isolation: Isolation) -> MadeTask:
+async def make_task(
+    repository: Repository, commit: Commit, wishes: Wishes, isolation: Isolation, tell: Tell = lambda _: None
+) -> MadeTask:
     """The task of a commit, tried: its tests fail before, and pass after as often as they are run. Raises NoTask."""
     try:
         tests, code = divided(await asyncio.to_thread(repository.changed, commit.parent, commit.id))
@@ -110,11 +118,11 @@ async def make_task(repository: Repository, commit: Commit, wishes: Wishes, isol
         task = await asyncio.to_thread(_task_before, repository, commit, wishes, patches)
     except ValueError as error:
         raise NoTask(str(error)) from None
-    before, after, seconds = await _tried(task, isolation)
+    before, after, seconds = await _tried(task, isolation, tell)
     steady = [test for test, statuses in after.items() if set(statuses) == {"passed"}]
     failing = tuple(test for test in steady if before.get(test) != "passed")
     if not failing:
-        raise NoTask("its tests pass before it as well" if steady else "its tests do not pass after it")
+        raise NoTask(_NOTHING_TO_MEND if steady else "its tests do not pass after it")
     return MadeTask(
         commit=commit,
         prompt=prompt_of(commit.message),
@@ -158,24 +166,36 @@ def _solution(code: Patched) -> Solution:
     return solution
 
 
-async def _tried(task: Task, isolation: Isolation) -> tuple[dict[str, str], dict[str, list[str]], float]:
+async def _tried(task: Task, isolation: Isolation, tell: Tell) -> tuple[dict[str, str], dict[str, list[str]], float]:
     """What each test does before the solution, and each time after it; and how long they took at most."""
     assert task.check is not None and task.solution is not None
+    # Nobody cheats here: pytest's word is believed, and its twins only have to show once that they can fail.
+    believed, judged = _drawing(task.check, 0), _drawing(task.check, 1)
     try:
         async with Workspace.open(task, isolation=isolation) as workspace:
-            before = _statuses(await workspace.verify(task.check))
+            tell("its tests on the files before it")
+            before = _statuses(await workspace.verify(believed))
+            if before and set(before.values()) == {"passed"}:
+                raise NoTask(_NOTHING_TO_MEND)
             applied = await workspace.apply(task.solution)
             if applied.code != 0:
                 raise NoTask(f"its change cannot be made again: {applied.output[-300:]}")
-            verdicts = [await workspace.verify(task.check)]
-            if not any(test.passed and before.get(test.id) != "passed" for test in verdicts[0].tests):
-                raise NoTask(_why_nothing_passes(verdicts[0]))
-            verdicts += [await workspace.verify(task.check) for _ in range(TIMES - 1)]
+            verdicts: list[Verdict] = []
+            for number in range(TIMES):
+                tell(f"its tests after it, {number + 1} of {TIMES}")
+                verdicts.append(await workspace.verify(believed if number else judged))
+                if not any(test.passed and before.get(test.id) != "passed" for test in verdicts[-1].tests):
+                    raise NoTask(_why_nothing_passes(verdicts[-1]))
     except SandboxError as error:
         raise NoTask(str(error)) from None
     each = [_statuses(verdict) for verdict in verdicts]
     after = {test: [statuses.get(test, "missing") for statuses in each] for test in dict.fromkeys(t for s in each for t in s)}
     return before, after, max(verdict.seconds for verdict in verdicts)
+
+
+def _drawing(check: Check, draws: int) -> Check:
+    """The check with as many draws of twins; checks of other runners have none."""
+    return structs.replace(check, script=check.script.replace(RUN_PYTEST, f"{RUN_PYTEST} --draws {draws}"))
 
 
 def _statuses(verdict: Verdict) -> dict[str, str]:
@@ -186,7 +206,7 @@ def _statuses(verdict: Verdict) -> dict[str, str]:
 
 def _why_nothing_passes(verdict: Verdict) -> str:
     if any(test.passed for test in verdict.tests):
-        return "its tests pass before it as well"
+        return _NOTHING_TO_MEND
     last = next((line.strip() for line in reversed(verdict.output.splitlines()[:-1]) if line.strip().startswith("E ")), "")
     return f"its tests do not pass after it{f': {last[:160]}' if last else ''}"
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -12,7 +14,9 @@ from sandbox.pytest_cheats import CHEATS, RIGHT, TEST, WRONG
 
 from tiebreak.core.task import Check, Environment, Task, TaskFile
 from tiebreak.core.work import Command, Verdict
+from tiebreak.sandbox import judge
 from tiebreak.sandbox.isolation import isolation_at
+from tiebreak.sandbox.run_pytest import Session, judged
 from tiebreak.sandbox.twins import test_functions as functions_of
 from tiebreak.sandbox.twins import twinned
 from tiebreak.sandbox.workspace import Workspace
@@ -255,6 +259,124 @@ async def test_a_missing_program_of_the_checks_is_no_fault_of_the_works(script: 
 
     assert not verdict.passed
     assert bool(verdict.problem) == blamed, verdict
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows by one for each process that tests are run in."""
+    started: list[str] = []
+    real = judge._Service._suite_ran
+
+    async def counted(self: judge._Service, request: dict[str, Any], channel: socket.socket) -> dict[str, Any]:
+        started.append(str(request["program"]))
+        return await real(self, request, channel)
+
+    monkeypatch.setattr(judge._Service, "_suite_ran", counted)
+    return started
+
+
+PAIR = "from calc import add\ndef test_mended(): assert add(1, 2) == 3\ndef test_kept(): assert add(4, 0) == 4\n"
+MENDED, KEPT = (f"{HIDDEN}::test_mended",), (f"{HIDDEN}::test_kept",)
+
+
+@pytest.mark.parametrize(
+    ("work", "options", "passes", "started"),
+    [
+        (RIGHT, "", True, 6),
+        (WRONG, "", False, 2),
+        (RIGHT, "--verdict", True, 6),
+        (RIGHT, "--draws 1", True, 2),
+        (WRONG, "--draws 0", False, 1),
+        (RIGHT, "--draws 0", True, 1),
+    ],
+)
+async def test_twins_are_drawn_three_times_before_work_has_passed(
+    work: str, options: str, passes: bool, started: int, tmp_path: Path, processes: list[str]
+) -> None:
+    """Work that guesses which tests are twins would have to guess right each time; what fails at once is not drawn again."""
+    task = task_of(CALC, {HIDDEN: PAIR}, f'python3 -I "$RUN_PYTEST" {options}', fail_to_pass=MENDED, pass_to_pass=KEPT)
+
+    verdict = await verdict_on(task, tmp_path, {"calc.py": work})
+
+    assert (verdict.passed, verdict.problem) == (passes, ""), verdict.output
+    assert len(processes) == started
+    assert {test.id for test in verdict.tests} == {*MENDED, *KEPT}
+
+
+def told_by(twin: bool, outcome: str) -> Session:
+    parts = (("setup", "passed"), ("call", outcome), ("teardown", "passed"))
+    lines = [{"test": MENDED[0], "part": part, "outcome": each, "reason": ""} for part, each in parts]
+    return Session({HIDDEN: ["test_mended"] if twin else []}, lines=lines)
+
+
+def test_one_wrong_guess_in_three_draws_gives_a_cheat_away() -> None:
+    """Objects that are equal to everything in one process and to nothing in the next."""
+    right = [told_by(False, "passed"), told_by(True, "failed")]
+    wrong = [told_by(False, "passed"), told_by(True, "passed")]
+
+    assert judged(right * 3, MENDED)[MENDED[0]][0] == "passed"
+    assert judged([*right, *right, *wrong], MENDED)[MENDED[0]][0] == "forged"
+    assert judged([*right, told_by(False, "failed"), told_by(True, "failed")], MENDED)[MENDED[0]][0] == "failed"
+
+
+async def test_only_the_named_tests_are_run(tmp_path: Path) -> None:
+    hidden = {
+        HIDDEN: f"{PAIR}def test_never():\n    import os\n    os._exit(1)\n",
+        "tests/test_other.py": "raise SystemExit(1)\n",
+    }
+    script = f'python3 -I "$RUN_PYTEST" {HIDDEN} tests/test_other.py'
+
+    verdict = await verdict_on(task_of(CALC, hidden, script, pass_to_pass=(*MENDED, *KEPT)), tmp_path, {"calc.py": RIGHT})
+
+    assert verdict.passed, verdict.output
+
+
+STARTING = """
+import os, shutil, subprocess, sys
+from pathlib import Path
+import pytest
+
+def said(*words, **named):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, **named)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+@pytest.mark.parametrize("folder", [".", "/"])
+def test_by_the_interpreter(folder):
+    assert said(sys.executable, "-c", "import shop; print(shop.NAME)", cwd=folder) == "the shop"
+def test_as_a_module(): assert said(sys.executable, "-m", "shop", cwd="/") == "the shop"
+def test_by_its_name(): assert said("python3", "-m", "shop", cwd="/") == "the shop"
+def test_isolated(): assert said(sys.executable, "-I", "-c", "import shop; print(shop.NAME)", env={}) == "the shop"
+def test_console_script(): assert said("shop-name", cwd="/") == "the shop"
+def test_console_script_beside_the_interpreter():
+    assert said(Path(sys.executable).with_name("shop-name"), cwd="/", env={}) == "the shop"
+def test_packages_of_the_environment(): assert said(sys.executable, "-c", "import pytest; print(pytest.__name__)") == "pytest"
+def test_a_process_of_multiprocessing():
+    from multiprocessing import get_context
+    import shop
+    process = get_context("spawn").Process(target=shop.main)
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+"""
+SHOP = {
+    "shop/__init__.py": "NAME = 'the shop'\ndef name(): return NAME\ndef main(): print(NAME)\n",
+    "shop/__main__.py": "from shop import main\nmain()\n",
+}
+SCRIPTS = '[project]\nname = "shop"\n[project.scripts]\nshop-name = "shop:main"\n'
+
+
+@pytest.mark.parametrize("level", ["bubblewrap", pytest.param("landlock", marks=pytest.mark.needs("landlock"))])
+@pytest.mark.parametrize(("layout", "options"), [("src/", ""), ("", "-- -n 2")], ids=["src", "flat-xdist"])
+async def test_programs_that_tests_start_find_the_project(layout: str, options: str, level: str, tmp_path: Path) -> None:
+    """As after `pip install -e .`: whatever folder they start in, and whatever their environment holds."""
+    files = {"pyproject.toml": SCRIPTS, **{f"{layout}{path}": text for path, text in SHOP.items()}}
+    script = f'python3 -I "$RUN_PYTEST" --draws 1 tests/test_starting.py {options}'
+
+    verdict = await verdict_on(task_of(files, {"tests/test_starting.py": STARTING}, script), tmp_path, level=level)
+
+    assert verdict.passed, verdict.output
+    assert len(verdict.tests) == 9
 
 
 def test_a_twin_claims_what_is_not_so() -> None:

@@ -1,10 +1,13 @@
 """Runs pytest where the work is, and tells the judge of every test as it ends.
 
-    python -I pytest_guest.py DESCRIPTOR ROOT MODULES -- ARGUMENTS…       MODULES: top-level names that the work owns
+    python -I pytest_guest.py DESCRIPTOR ROOT -- ARGUMENTS…
 
-Pytest and its plugins are loaded before anything of the work can be found. Modules of Python and of the environment are
+A line of JSON comes over the descriptor first: the top-level names that the work owns, its console scripts, and the tests to
+run. Pytest and its plugins are loaded before anything of the work can be found. Modules of Python and of the environment are
 never found among the work's, except those that the work owns. Also loaded as a plugin, in this process and in those of
 pytest-xdist.
+
+Programs that tests start find the project as they would after `pip install -e .`: see `install_project`.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ import importlib.abc
 import importlib.machinery
 import json
 import os
+import site
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -71,22 +76,85 @@ class Telling:
 
 def pytest_load_initial_conftests() -> None:
     """All plugins are loaded: the work can be found from here on."""
-    root, own = json.loads(os.environ[_SETTINGS])
-    trusted = [path for path in sys.path if not _below(path, root)]
-    sys.meta_path.insert(0, TrustedFirst(frozenset(own), trusted))
+    told = _settings()
+    trusted = [path for path in sys.path if not _below(path, told["root"])]
+    sys.meta_path.insert(0, TrustedFirst(frozenset(told["own"]), trusted))
+    sys.path[:0] = [place for place in project_folders(told["root"]) if place not in sys.path]
+
+
+def pytest_sessionstart(session: Any) -> None:
+    """What tests start from here on finds the project. Not what pytest-xdist starts: that has not loaded its plugins yet."""
+    if session.config.pluginmanager.hasplugin("dsession"):
+        return
+    commands = str(Path(_settings()["environment"], "bin"))
+    sys.executable = f"{commands}/python"
+    os.environ["PATH"] = f"{commands}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    # As in a plain run: what is started often is compiled once.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """Only the tests that were asked for."""
+    tests = set(_settings()["tests"])
+    if not tests:
+        return
+    left_out = [item for item in items if item.nodeid not in tests]
+    items[:] = [item for item in items if item.nodeid in tests]
+    config.hook.pytest_deselected(items=left_out)
+
+
+def _settings() -> dict[str, Any]:
+    settings: dict[str, Any] = json.loads(Path(os.environ[_SETTINGS]).read_text(encoding="utf-8"))
+    return settings
+
+
+def project_folders(root: str) -> list[str]:
+    """Where the modules of a project are."""
     source = Path(root, "src")
-    places = [root, *([str(source)] if source.is_dir() and not (source / "__init__.py").exists() else [])]
-    sys.path[:0] = [place for place in places if place not in sys.path]
+    return [root, *([str(source)] if source.is_dir() and not (source / "__init__.py").exists() else [])]
 
 
 def _below(path: str, root: str) -> bool:
     return not path or Path(path).resolve().is_relative_to(root)
 
 
+def install_project(folder: Path, root: str, scripts: Mapping[str, str]) -> None:
+    """A virtual environment that has the packages of this one, the project as it is, and the project's console scripts."""
+    commands, library = folder / "bin", folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    for place in (commands, library):
+        place.mkdir(parents=True)
+    base = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
+    (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n", encoding="utf-8")
+    for program in Path(sys.executable).parent.iterdir():
+        (commands / program.name).symlink_to(base if program.resolve() == base else program)
+    places = [place for place in site.getsitepackages() if Path(place).is_dir()]
+    added = "".join(f"import site; site.addsitedir({place!r})\n" for place in places)
+    (library / "project.pth").write_text("\n".join((*project_folders(root), added)), encoding="utf-8")
+    for name in ("python", "python3"):
+        if not (commands / name).is_symlink():
+            (commands / name).symlink_to(base)
+    for name, target in scripts.items():
+        _write_script(commands / name, commands / "python", target)
+
+
+def _write_script(place: Path, python: Path, target: str) -> None:
+    """A console script as installers write it, for a target `package.module:function`."""
+    module, _, function = target.partition(":")
+    place.unlink(missing_ok=True)
+    text = f"#!{python}\nimport sys\nfrom {module} import {function.partition('.')[0]}\nsys.exit({function}())\n"
+    place.write_text(text, encoding="utf-8")
+    place.chmod(0o755)
+
+
 def main() -> int:
     """Run pytest; nothing but the reports says how the tests went."""
-    descriptor, root, own = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
-    os.environ[_SETTINGS] = json.dumps([root, own])
+    descriptor, root = int(sys.argv[1]), sys.argv[2]
+    told = json.loads(_line(descriptor))
+    folder = Path(tempfile.mkdtemp(prefix="project-"))
+    install_project(folder / "environment", root, told["scripts"])
+    settings = folder / "settings.json"
+    settings.write_text(json.dumps({**told, "root": root, "environment": str(folder / "environment")}), encoding="utf-8")
+    os.environ[_SETTINGS] = str(settings)
     sys.path.append(str(Path(__file__).resolve().parent))
     telling = Telling(descriptor)
     try:
@@ -95,7 +163,12 @@ def main() -> int:
         telling.tell(missing="pytest")
         return 3
     telling.tell(begin=pytest.__version__)
-    return int(pytest.main(["-p", "pytest_guest", *sys.argv[5:]], plugins=[telling]))
+    return int(pytest.main(["-p", "pytest_guest", *sys.argv[4:]], plugins=[telling]))
+
+
+def _line(descriptor: int) -> bytes:
+    with open(descriptor, "rb", buffering=0, closefd=False) as channel:
+        return channel.readline()
 
 
 if __name__ == "__main__":

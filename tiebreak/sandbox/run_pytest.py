@@ -1,15 +1,20 @@
 """Runs real pytest on work that it shares an interpreter with, and believes none of what the work could forge.
 
-    python3 -I "$RUN_PYTEST" [FILE…] [-- ARGUMENT…]      in a check's script; without files, those of the tests it is to pass
+    python3 -I "$RUN_PYTEST" [OPTION…] [FILE…] [-- ARGUMENT…]      in a check's script; without files, those of the named tests
 
 Pytest runs where the work is, in two processes that have never seen this one. Each test runs once as it is and once as a
-twin that must fail (twins.py); which is which is drawn anew for each process. A test has passed when it did as itself
-and failed as its twin. Settings, conftest.py and all other files of the check are the check's own.
+twin that must fail (twins.py); which is which is drawn for each process. A test has passed when it did as itself and
+failed as its twin. When all have passed, the tests to be mended are drawn again, twice: work that guesses which is which
+would have to guess right each time. Settings, conftest.py and all other files of the check are the check's own.
+
+Where a task names tests, only those are run.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
+import contextlib
 import importlib.util
 import json
 import random
@@ -28,6 +33,8 @@ _SHOWN = 20
 _LONGEST_OUTPUT = 3_000
 PASSED, SKIPPED, FORGED, MISSING = "passed", "skipped", "forged", "missing"
 _RUNS = 2
+DRAWS = 3
+"""So often it is drawn which process has which twin. One guess is right in one of four cases, three in one of 64."""
 
 
 def helper(name: str) -> Any:
@@ -46,9 +53,15 @@ class Session:
 
     twins: Mapping[str, Collection[str]]
     """By file, the tests that were replaced by their twins."""
+    tests: Collection[str] = ()
+    """The tests it was to run; all where none is named."""
     lines: list[dict[str, Any]] = field(default_factory=list)
     ended: dict[str, Any] = field(default_factory=dict)
     """How the process ended."""
+
+    def was_to_run(self, test: str) -> bool:
+        """Whether a test was asked for."""
+        return not self.tests or test in self.tests
 
     def is_twin(self, test: str) -> bool:
         """Whether a test was a twin in this process."""
@@ -83,47 +96,127 @@ def _outcome(told: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     return (PASSED, "") if complete else ("error", "it did not come to its end")
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a check asks for."""
+
+    files: list[str]
+    more: list[str]
+    """Arguments for pytest itself."""
+    wanted: list[str]
+    """The tests that are to pass; none where all are."""
+    mended: list[str]
+    """Those among them that did not pass at the start."""
+    draws: int
+    """0: without twins, what pytest reports is believed. For trying work that is one's own."""
+    verdict: bool
+    """Nothing but the verdict matters: what has decided it ends the run."""
+
+    @property
+    def rounds(self) -> list[list[str]]:
+        """The tests of each draw: all once, those that were mended as often as anything is drawn."""
+        again = [self.mended or self.wanted] * (self.draws - 1)
+        return [*again, self.wanted] if self.verdict else [self.wanted, *again]
+
+
+def asked(words: Sequence[str], suite: Mapping[str, Any]) -> Asked:
+    """Take a check's words apart. Files without any of the named tests are left out."""
+    place = words.index("--") if "--" in words else len(words)
+    parser = argparse.ArgumentParser(prog="run_pytest", allow_abbrev=False)
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--verdict", action="store_true")
+    given = parser.parse_args(words[:place])
+    wanted = [*suite["fail_to_pass"], *suite["pass_to_pass"]]
+    named = list(dict.fromkeys(test.partition("::")[0] for test in wanted))
+    files = [file for file in given.files if not wanted or file in named or file not in suite["files"]]
+    more, mended = list(words[place + 1 :]), list(suite["fail_to_pass"])
+    return Asked(files or named, more, wanted, mended, given.draws, given.verdict)
+
+
 def main() -> int:
     """Run the tests; 0 when all that are to pass have passed."""
-    words = sys.argv[1:]
-    place = words.index("--") if "--" in words else len(words)
     suite = json.loads((_HELPERS / "suite.json").read_text(encoding="utf-8"))
-    wanted = [*suite["fail_to_pass"], *suite["pass_to_pass"]]
-    files = words[:place] or list(dict.fromkeys(test.partition("::")[0] for test in wanted))
-    unknown = [file for file in files if file not in suite["files"]]
-    if unknown or not files:
+    ask = asked(sys.argv[1:], suite)
+    unknown = [file for file in ask.files if file not in suite["files"]]
+    if unknown or not ask.files:
         sys.stderr.write(f"run_pytest: {', '.join(unknown) or 'no file of tests'}: tests must be files of the check\n")
         return 2
-    sessions = run_twice(suite, files, words[place + 1 :])
+    sessions = drawn(suite, ask)
     if sessions[0].first("missing"):
         sys.stderr.write(f"{sessions[0].first('missing')}: command not found\n")
         return _MISSING_PROGRAM
-    results = judged(sessions, wanted or defined(files, sessions))
-    decisive = wanted or decisive_tests(suite, results)
+    results = judged(sessions, ask.wanted or defined(ask.files, sessions))
+    decisive = ask.wanted or decisive_tests(suite, results)
     tell(suite, results)
     show(sessions, results, decisive)
-    return 0 if decisive and all(results[test][0] == PASSED for test in decisive) else 1
+    return 0 if all_passed(results, decisive) else 1
 
 
-def run_twice(suite: Mapping[str, Any], files: Sequence[str], more: Sequence[str]) -> list[Session]:
-    """Two processes at once, in each of which the other half of the tests is replaced by twins."""
-    client, twins = helper("work_client"), helper("twins")
-    sources = {file: Path(file).read_text(encoding="utf-8", errors="replace") for file in files if file.endswith(".py")}
+def all_passed(results: Mapping[str, tuple[str, str]], tests: Sequence[str]) -> bool:
+    """Whether there are tests, and none that did not pass."""
+    return bool(tests) and all(results[test][0] == PASSED for test in tests)
+
+
+def drawn(suite: Mapping[str, Any], ask: Asked) -> list[Session]:
+    """What the processes of all draws told; the first draw that does not pass is the last."""
+    if not ask.draws:
+        return run_at_once(suite, ask, ask.wanted, [{}])
+    sessions: list[Session] = []
+    for tests in ask.rounds:
+        sessions += run_twice(suite, ask, tests)
+        results = judged(sessions, tests or defined(ask.files, sessions))
+        if not all_passed(results, tests or decisive_tests(suite, results)):
+            break
+    return sessions
+
+
+def run_twice(suite: Mapping[str, Any], ask: Asked, tests: Sequence[str]) -> list[Session]:
+    """Two processes, in each of which the other half of the tests is replaced by twins."""
+    halves = drawn_halves(ask.files)
+    if not ask.verdict:
+        return run_at_once(suite, ask, tests, halves)
+    first = run_at_once(suite, ask, tests, halves[:1])
+    own = {test: result for test, result in first[0].outcomes().items() if not first[0].is_twin(test)}
+    wrong = any(own.get(test, ("failed", ""))[0] != PASSED for test in tests or own if not first[0].is_twin(test))
+    return first if wrong else first + run_at_once(suite, ask, tests, halves[1:])
+
+
+_Half = Mapping[str, tuple[str, list[str]]]
+"""By file, its text with some tests replaced by twins, and which those are."""
+
+
+def drawn_halves(files: Sequence[str]) -> list[_Half]:
+    """The files twice: each test that can have a twin is itself in one of them, and its twin in the other."""
+    twins = helper("twins")
     halves: list[dict[str, tuple[str, list[str]]]] = [{}, {}]
-    for file, source in sources.items():
+    for file in (file for file in files if file.endswith(".py")):
+        source = Path(file).read_text(encoding="utf-8", errors="replace")
         names = twins.test_functions(source)
         first = {name for name in names if random.SystemRandom().random() < 1 / _RUNS}
         for half, chosen in zip(halves, (first, set(names) - first), strict=True):
             half[file] = twins.twinned(source, chosen)
-    sessions = [Session({file: names for file, (_, names) in half.items()}) for half in halves]
+    return list(halves)
+
+
+def run_at_once(suite: Mapping[str, Any], ask: Asked, tests: Sequence[str], halves: Sequence[_Half]) -> list[Session]:
+    """A process for each of these halves, side by side; only these tests, or all."""
+    client = helper("work_client")
+    sessions = [Session({file: names for file, (_, names) in half.items()}, frozenset(tests)) for half in halves]
     threads = []
     for session, half in zip(sessions, halves, strict=True):
         texts = {file: text for file, (text, _) in half.items()}
-        threads.append(threading.Thread(target=_run, args=(session, client, suite, texts, [*files, *more])))
+        words = [*_holding(ask.files, tests), *ask.more]
+        threads.append(threading.Thread(target=_run, args=(session, client, suite, texts, words)))
         threads[-1].start()
     for thread in threads:
         thread.join()
     return sessions
+
+
+def _holding(files: Sequence[str], tests: Sequence[str]) -> list[str]:
+    """The files that hold some of these tests; all of them where no test is named."""
+    return [file for file in files if not tests or any(test.startswith(f"{file}::") for test in tests)] or list(files)
 
 
 def _run(session: Session, client: Any, suite: Mapping[str, Any], texts: Mapping[str, str], words: Sequence[str]) -> None:
@@ -135,14 +228,18 @@ def _run(session: Session, client: Any, suite: Mapping[str, Any], texts: Mapping
         "inputs": [file for file in suite["files"] if file not in texts],
         "files": {**laid, config: base64.b64encode(content.encode()).decode()},
         "program": "pytest_guest.py",
-        "argv": [json.dumps(suite["own"]), "--", "-c", config, "--rootdir=.", "-o", "cache_dir=/tmp/cache", *words],
+        "argv": ["--", "-c", config, "--rootdir=.", "-o", "cache_dir=/tmp/cache", *words],
     }
+    told = {"own": suite["own"], "scripts": suite["scripts"], "tests": list(session.tests)}
     with client.send("suite", theirs) as answer:
         theirs.close()
         answer.sendall(json.dumps(request).encode())
         answer.shutdown(socket.SHUT_WR)
-        with ours, ours.makefile("rb") as lines:
-            session.lines += filter(None, map(_parsed, lines))
+        # A process that ended before it has heard everything says so by its end.
+        with ours, contextlib.suppress(OSError):
+            ours.sendall(json.dumps(told).encode() + b"\n")
+            with ours.makefile("rb") as lines:
+                session.lines += filter(None, map(_parsed, lines))
         session.ended = json.loads(answer.makefile("rb").read() or b"{}")
 
 
@@ -158,12 +255,12 @@ def judged(sessions: Sequence[Session], wanted: Iterable[str]) -> dict[str, tupl
     """Of every test what is to be believed, and why it did not pass."""
     told = [(session, session.outcomes()) for session in sessions]
     tests = dict.fromkeys((*wanted, *(test for _, outcomes in told for test in outcomes)))
-    return {test: _believed(test, told) for test in tests}
+    return {test: _believed(test, [each for each in told if each[0].was_to_run(test)]) for test in tests}
 
 
 def _believed(test: str, told: Sequence[tuple[Session, Mapping[str, tuple[str, str]]]]) -> tuple[str, str]:
     nothing = (MISSING, "it was not run")
-    own = [outcomes.get(test, nothing) for session, outcomes in told if not session.is_twin(test)]
+    own = [outcomes.get(test, nothing) for session, outcomes in told if not session.is_twin(test)] or [nothing]
     twins = [outcomes.get(test, nothing) for session, outcomes in told if session.is_twin(test)]
     failing = next((each for each in own if each[0] != PASSED), None)
     if failing is not None:

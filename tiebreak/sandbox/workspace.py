@@ -32,6 +32,7 @@ import shlex
 import stat
 import tempfile
 import time
+import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -256,6 +257,7 @@ class Workspace:
         return {
             "config": [config or "pytest.ini", content],
             "own": sorted({name for path in known if (name := _module_of(path))}),
+            "scripts": _console_scripts(known["pyproject.toml"].content if "pyproject.toml" in known else b""),
             "fail_to_pass": check.fail_to_pass,
             "pass_to_pass": check.pass_to_pass,
         }
@@ -342,6 +344,20 @@ def _module_of(path: str) -> str:
     if not path.endswith(".py"):
         return ""
     return parts[0].removesuffix(".py")
+
+
+_SCRIPT_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*")
+_SCRIPT_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+def _console_scripts(project: bytes) -> dict[str, str]:
+    """The commands that a project's pyproject.toml brings, and the function behind each."""
+    try:
+        scripts = tomllib.loads(project.decode("utf-8", "replace")).get("project", {}).get("scripts", {})
+        listed = {str(name): str(target).replace(" ", "") for name, target in scripts.items()}
+    except (tomllib.TOMLDecodeError, AttributeError, RecursionError):
+        return {}
+    return {name: target for name, target in listed.items() if _SCRIPT_NAME.fullmatch(name) and _SCRIPT_TARGET.fullmatch(target)}
 
 
 def _new(folder: Path) -> Path:
