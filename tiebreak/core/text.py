@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from tiebreak.core.negation import denied
+
 _THOUGHT = re.compile(r"<(/?)(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
 
 _TYPOGRAPHIC = str.maketrans(
@@ -17,22 +19,9 @@ _BOUNDARY = re.compile(r"[,!?;:\n()\[\]{}\"|\u2014]+|\.(?!\d)|(?<!\d)\.(?=\d)|\s
 _SYMBOL = re.compile(r"([%$€£°])")
 _NOISE = re.compile(r"[^\w.%$€£°+#|\-]+|(?<=\w)-|-(?!\d)|_+")
 
-_NEGATION = (
-    "not|no|never|neither|nor|without|isnt|arent|wasnt|werent|doesnt|dont|didnt|cant|cannot|wont|wouldnt|false|myth"
-    "|misconception|incorrect|incorrectly|wrong|wrongly|untrue|mistakenly|rather than|instead of|unlike|contrary to"
-)
-_DENIED_BEFORE = re.compile(
-    rf"(?:^|[\s|])(?:{_NEGATION}) (?:(?!but |because |it |its |instead |rather |only |just )[^\s|]+ ){{0,3}}$"
-)
-_DENIED_AFTER = re.compile(
-    r" (?:[^\s|]+ ){0,5}?(?:is|are|was|were|be) (?:[^\s|]+ ){0,2}?"
-    r"(?:myth|false|wrong|incorrect|untrue|misconception|debunked|not true|not correct|not right|not accurate)(?: |$)"
-)
 _PLAIN = re.compile(r"[A-Za-z0-9 ]{1,200}")
 _MENTIONS = 1000
 """Mentions of a phrase that are looked at: a megabyte of denials must not take minutes."""
-_NEAR = 80
-"""Characters either side of a phrase in which a denial is looked for."""
 
 
 def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
@@ -86,8 +75,8 @@ def words(text: str) -> str:
     return " ".join(clauses(text).replace("|", " ").split())
 
 
-def says(said: str, phrase: str) -> bool:
-    """Whether clauses() of an answer say the phrase, as whole words, somewhere without denying it."""
+def says(said: str, phrase: str, *, by_predicate: bool = True) -> bool:
+    """Whether clauses() of an answer say the phrase, as whole words, somewhere without denying it; see `denied`."""
     # Most phrases are plain words, which need no more than that.
     wanted = " ".join(phrase.lower().split()) if _PLAIN.fullmatch(phrase) else clauses(phrase).strip("| ")
     if not wanted:
@@ -98,13 +87,7 @@ def says(said: str, phrase: str) -> bool:
         if place < 0:
             break
         end = place + len(wanted) + 1
-        if not denied(padded, place + 1, end):
+        if not denied(padded, place + 1, end, by_predicate=by_predicate):
             return True
         place = padded.find(f" {wanted} ", end)
     return False
-
-
-def denied(said: str, start: int, end: int) -> bool:
-    """Whether what stands at said[start:end] is denied by the words around it."""
-    before = said[max(0, start - _NEAR) : start]
-    return bool(_DENIED_BEFORE.search(before) or _DENIED_AFTER.match(said[end : end + _NEAR]))

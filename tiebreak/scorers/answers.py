@@ -72,9 +72,21 @@ _OPENING = 400
 _STILL_ANSWERED = re.compile(
     r"\b(?:but|however|though|still)\b[^.\n]{0,60}\b(?:is|it['’]s|was|say|guess|believe|think|be)\b"
     r"|\b(?:i (?:think|believe|guess|suspect|would (?:say|guess|go))|i['’]d (?:say|guess|go)"
-    r"|best guess|maybe|perhaps|probably|most likely)\b",
+    r"|best guess|maybe|perhaps|probably|most likely)\b|\bbut[ ,:(*]{1,3}[b-hj-z](?!\w)",
     re.IGNORECASE,
 )
+_DISOWNED = re.compile(
+    r"(?:\b(?:wrong|incorrect|false)|\bnot(?: the| an?)?|\bdoubt(?: that| if| whether)?(?: the)?"
+    r"|(?:n['’]?t|\bnot|\bnever) (?:\w+ )?(?:think|believe|say|suppose|agree)(?: that)?(?: the)?)"
+    r"(?: (?:correct|right|best|final|only|my|your))? $"
+)
+"""Before "answer", where what follows is not what is called the answer."""
+_STRUCK = re.compile(r"~~(?=[^\s~])[^~]{1,400}~~|<(s|del|strike)>[^<]{1,400}</\1>", re.IGNORECASE)
+_CROSSES = "❌✗✘"
+_CROSSED = re.compile(
+    rf"^(?=[^\n]{{0,400}}[{_CROSSES}])(?![^\n]{{0,400}}[✅✔☑✓])(?!\W{{0,8}}no\b)[^\n]*$", re.MULTILINE | re.IGNORECASE
+)
+"""A line with a cross and no tick; "no" with a cross is a no."""
 _LATEX_WORD = re.compile(
     r"\\(?:text|textbf|textit|mathrm|mathbf|mathit|mathsf|operatorname|boxed|fbox|emph|underline|displaystyle)\b[ \t]{0,4}"
 )
@@ -83,11 +95,18 @@ _LATEX_MARK = re.compile(r"\\[()\[\],;!: ]|[${}]|\\(?:left|right|quad|qquad|disp
 
 def readable(text: str) -> str:
     """What was said and not only thought; of a very long text its two ends."""
-    said = answer_text(text)
+    said = without_struck(answer_text(text))
     if len(said) > LONGEST:
         half = LONGEST // 2
         return f"{said[:half]}\n{said[-half:]}"
     return said
+
+
+def without_struck(text: str) -> str:
+    """The text without what is struck out, and without lines that have a cross and no tick."""
+    if "~~" in text or "</" in text:
+        text = _STRUCK.sub(" ", text)
+    return _CROSSED.sub("", text) if not text.isascii() and any(cross in text for cross in _CROSSES) else text
 
 
 def statement(text: str) -> str:
@@ -138,7 +157,7 @@ def _last_marker(text: str) -> int:
         if place < 0:
             break
         found = _MARKER.match(lowered, place)
-        if found and found.end() < len(text):
+        if found and found.end() < len(text) and not _DISOWNED.search(lowered, max(0, place - 40), place):
             return found.end()
         place = lowered.rfind("ans", 0, place)
     return -1

@@ -42,6 +42,9 @@ def candidates(text: str) -> list[str]:
 
 
 def pair(text: str) -> list[str]:
-    """The two names of a text that is nothing but both of them: "Spanish and Portuguese"."""
+    """The two names of a text that is nothing but both of them: "Spanish and Portuguese"; "Jack and Jim White" are two of one name."""
     found = _PAIR.fullmatch(text)
-    return [] if found is None or _SENTENCE.search(text) else [found[1], found[2]]
+    if found is None or _SENTENCE.search(text):
+        return []
+    first, second = found.groups()
+    return [f"{first} {second.split()[-1]}" if " " in second and " " not in first else first, second]

@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+from tiebreak.core.negation import denied, may_be_denied
 from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
-from tiebreak.core.text import clauses, denied
+from tiebreak.core.text import clauses
 from tiebreak.core.trial import Outcome, Output, Score
 from tiebreak.scorers.answers import before_run_on, corrected, readable, shown, stated_before, statement
 from tiebreak.scorers.numbers import Figure, figures, plain, readings
@@ -173,7 +174,10 @@ def _undecided(said: str, figure: Figure) -> bool:
 
 
 def _is_denied(said: str, figure: Figure) -> bool:
-    before = clauses(said[max(0, figure.start - _NEAR) : figure.start])
+    near = said[max(0, figure.start - _NEAR) : figure.start]
+    if not may_be_denied(near):
+        return False
+    before = clauses(near)
     return denied(f"{before} x", len(before) + 1, len(before) + 2)
 
 
