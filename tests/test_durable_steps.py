@@ -34,7 +34,7 @@ def test_every_step_can_be_the_last(disk: Path, tmp_path: Path, going_on: bool) 
     rows = ({"question": f"Capital {n} of France?", "answer": "Paris"} for n in range(8))
     (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "s.json").write_text('{"answers": [{"when": "France", "text": "Paris"}]}')
-    line = ["run", "--models", "scripted/s.json,baseline/constant", "--dataset", "q.jsonl", "--yes"]
+    line = ["run", "--models", "scripted/s.json,baseline/constant", "--dataset", "q.jsonl", "--max-total-tokens", "1000000"]
     program = [
         sys.executable,
         str(ROOT / "tests" / "support" / "durable_steps.py"),

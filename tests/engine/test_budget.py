@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiebreak.core.errors import UsageError
+from tiebreak.core.errors import StoreFull, UsageError
 from tiebreak.core.events import ContestantState
 from tiebreak.core.message import ImagePart, Message, TextPart, Usage, user
 from tiebreak.core.model import ModelRef, Price, Request
@@ -224,3 +224,13 @@ async def test_only_what_is_capped_makes_the_risk_be_written():
     for _ in range(100):
         cap.settle(await cap.reserve(Amount(nano_usd=1000, tokens=10), quiet), Amount(nano_usd=1000, tokens=10))
     assert len(kept) == 1
+
+
+async def test_a_disk_that_fails_is_told_before_anything_is_sent_and_not_when_all_is_over():
+    def fail(risked):
+        raise StoreFull("the disk is full")
+
+    cap = Budget(max_cost_usd=1.0, max_tokens=None, spent=Amount(), stop=Stop(), keep=fail)
+    with pytest.raises(StoreFull):
+        await cap.reserve(Amount(nano_usd=1), quiet)
+    cap.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tiebreak.core.errors import UsageError
+from tiebreak.core.errors import StoreError, UsageError
 from tiebreak.core.events import ContestantState
 from tiebreak.core.message import AudioPart, FilePart, Part, TextPart, Usage
 from tiebreak.core.model import ModelRef, Request
@@ -188,7 +189,8 @@ class Budget:
     def close(self) -> None:
         """Nothing is sent any more: what was spent is known, at its worst where nobody told."""
         self._risked = self.spent + self.reserved
-        self._keep(self._risked)
+        with contextlib.suppress(StoreError):  # What is written down then is too much, and no error of this session.
+            self._keep(self._risked)
 
     def settle(self, reserved: Amount, used: Amount) -> None:
         """The request is over and used so much."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tiebreak.store.folder import DATABASE
+from tiebreak.store.writer import explained
 
 _PATIENCE_S = 60.0
 """The writer of the results may hold the store for a while, on a slow disk."""
@@ -37,7 +38,10 @@ class Ledger:
 
     def keep(self, nano_usd: int, tokens: int) -> None:
         """Write down what may have been spent from now on. It is on disk when this returns."""
-        with self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.execute("DELETE FROM risked")
-            self._connection.execute("INSERT INTO risked VALUES (?, ?)", (nano_usd, tokens))
+        try:
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._connection.execute("DELETE FROM risked")
+                self._connection.execute("INSERT INTO risked VALUES (?, ?)", (nano_usd, tokens))
+        except sqlite3.Error as error:
+            raise explained(error) from None

@@ -131,7 +131,7 @@ class Writer:
         try:
             self._inbox.put(self._batch(events))
         except Exception as error:
-            outbox.put_nowait(_explained(error))
+            outbox.put_nowait(explained(error))
 
     def _batch(self, events: list[Event]) -> Batch:
         finished = [event.result for event in events if isinstance(event, TrialFinished)]
@@ -184,7 +184,7 @@ class Writer:
                 self._commit(batch)
             except Exception as error:
                 # Whatever it is, whoever waits for this batch must hear of it, or would wait for ever.
-                report(outbox.put_nowait, _explained(error))
+                report(outbox.put_nowait, explained(error))
                 break
             report(outbox.put_nowait, batch)
         report(outbox.put_nowait, None)
@@ -218,7 +218,7 @@ class Writer:
         return self._numbers[end.contestant], end.state.value, self._redact(end.message), end.seconds, now
 
 
-def _explained(error: Exception) -> StoreError:
+def explained(error: Exception) -> StoreError:
     """An error in writing, in words that say what to do."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
         return StoreFull("the disk is full: what was reported finished is kept; free some space, then resume the run")
