@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -146,6 +147,38 @@ def test_failed_attempts_count_as_spent_at_their_worst(tmp_path: Path) -> None:
 def _at_worst(server: FakeServer) -> float:
     """What a provider would ask for where no answer arrived, and each was as long as it may be."""
     return sum((len(asked.prompt) / 3 * 10 + 16 * 100) / 1e6 for asked in server.ledger)
+
+
+def _cost_of(tmp_path: Path, server: FakeServer, *more: str) -> tuple[float | None, float | None, str]:
+    """What a run of five questions cost as its report says: exactly, at least, and in the terminal."""
+    (tmp_path / "models_config.yaml").write_text(PRICED)
+    line = ("--model", "priced", "--dataset", "truthfulness", "--limit", "5", "--output", "r", "--no-preflight", *more)
+    done = run(*line, cwd=tmp_path, **server.environment())
+    (contestant,) = json.loads((tmp_path / "r" / "comparison_report.json").read_text())["contestants"]
+    return contestant["cost_usd"], contestant["known_cost_usd"], done.stdout
+
+
+@pytest.mark.parametrize("status", [500, 502, 503])
+def test_a_cost_is_called_exact_only_where_no_call_is_in_doubt(tmp_path: Path, status: int) -> None:
+    """An answer that came at the second attempt may have been paid for twice."""
+    with FakeServer(fault=lambda asked, number: Fault(status) if number == 1 else None) as server:
+        exact, known, shown = _cost_of(tmp_path, server)
+    assert (exact, known) == (None, pytest.approx(5 * PRICE_OF_ANSWER)), shown
+    assert "≥ $" in shown
+
+
+def test_a_request_that_was_refused_costs_nothing(tmp_path: Path) -> None:
+    refused = Fault(400, '{"error": {"message": "not like that", "type": "invalid_request_error"}}')
+    with FakeServer(fault=lambda asked, number: refused if number == 1 else None) as server:
+        exact, known, shown = _cost_of(tmp_path, server)
+    assert (exact, known) == (pytest.approx(4 * PRICE_OF_ANSWER), pytest.approx(4 * PRICE_OF_ANSWER)), shown
+    assert "≥ $" not in shown
+
+
+def test_a_rate_limit_leaves_the_cost_exact(tmp_path: Path) -> None:
+    with FakeServer(fault=lambda asked, number: Fault(429) if number == 1 else None) as server:
+        exact, _, shown = _cost_of(tmp_path, server)
+    assert exact == pytest.approx(5 * PRICE_OF_ANSWER), shown
 
 
 def _wait_until_asked(server: FakeServer, enough: int) -> None:

@@ -267,7 +267,8 @@ def _metered(output: Output, context: TrialContext) -> Output:
         in_flight=meter.in_flight or None,
     )
     cached = context.cached and meter.attempts > 0
-    return replace(output, usage=context.usage, timing=timing, attempts=meter.attempts, cached=cached, batched=context.batched)
+    calls = {"attempts": meter.attempts, "unknown_calls": meter.unknown}
+    return replace(output, usage=context.usage, timing=timing, cached=cached, batched=context.batched, **calls)
 
 
 def _failed(

@@ -19,7 +19,7 @@ from tiebreak.core.redact import Redactor
 from tiebreak.core.run import RetryPolicy
 from tiebreak.engine.deadlines import Deadlines
 from tiebreak.engine.stop import Interrupted, Stop
-from tiebreak.engine.traffic import Ticket
+from tiebreak.engine.traffic import Ticket, may_have_cost
 
 _DIGITS = re.compile(r"\d+")
 
@@ -29,6 +29,8 @@ class Meter:
     """What the calls of one trial took; written by the caller, read by the trial."""
 
     attempts: int = 0
+    unknown: int = 0
+    """Those that failed or were given up, and may have been paid for all the same."""
     model_s: float = 0.0
     retry_s: float = 0.0
     first_token_s: float | None = None
@@ -128,9 +130,11 @@ class Caller:
             reply = await self.call(request, meter, listener)
         except ProviderError as error:
             gate.failed(ticket, error)
+            meter.unknown += may_have_cost(error)
             raise
         except BaseException:
             gate.gave_up(ticket)
+            meter.unknown += 1
             raise
         gate.answered(ticket, Usage() if reply.cached else reply.usage)
         return reply

@@ -432,7 +432,7 @@ def _figures(tally: Tally | None, numbers: SampleNumbers, repeats: int) -> dict[
         "pass_all": _by_k(tally, ks, pass_all),
         "input_tokens": tally.input_tokens,
         "output_tokens": tally.output_tokens,
-        "cost_usd": tally.cost_usd if tally.rows and not tally.unpriced else None,
+        "cost_usd": tally.cost_usd if tally.rows and not (tally.unpriced or tally.partly_unpriced) else None,
         "known_cost_usd": tally.cost_usd if tally.rows > tally.unpriced else None,
         "cost_per_trial": tally.cost_per_trial(),
         "model_seconds": tally.model_s,

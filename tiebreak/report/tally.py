@@ -11,6 +11,7 @@ from typing import Any
 
 from tiebreak.stats.intervals import Estimate, estimate_mean
 from tiebreak.store.reader import StoreReader
+from tiebreak.store.rows import MAY_HAVE_COST
 
 # The join is crossed to keep its order: trials are read as they lie, samples are looked up.
 _TRIALS = Template(
@@ -28,6 +29,7 @@ _TIMED_ALONE = (
     "SELECT t.contestant, s.rowid, t.model_s, t.first_token_s FROM timings t CROSS JOIN samples s ON s.asked = t.asked"
     " WHERE t.model_s > 0"
 )
+_PARTLY_UNPRICED = "SELECT contestant, count(DISTINCT trial) FROM unknown_calls GROUP BY contestant"
 _UNJUDGED = "unjudged"
 """The kind of failure that is a judge's, not the contestant's."""
 
@@ -99,7 +101,8 @@ class Tally:
         self.timed_tokens = 0
         self.timed_s = 0.0
         self.input_tokens = self.output_tokens = 0
-        self.cost_usd, self.unpriced = 0.0, 0
+        self.cost_usd, self.unpriced, self.partly_unpriced = 0.0, 0, 0
+        """What is known of the cost; the trials of which nothing is known, and those of which not all is."""
         self.answers, self.answers_usd = 0, 0.0
         """Answers that were not remembered, and what they cost; not a number where nobody knows of one."""
         self.model_s = 0.0
@@ -110,6 +113,8 @@ class Tally:
         _, _, superseded, outcome, score, second, unread, kind, category, cached, *taken = row
         seconds, first, first_answer, flight, sent, made, cost, awaiting = taken
         self._spend(seconds, sent, made, cost)
+        # A request that was refused costs nothing.
+        self.unpriced += cost is None and (outcome != "failed" or kind in MAY_HAVE_COST)
         if superseded:
             return
         self.outcomes[outcome] += 1
@@ -137,10 +142,7 @@ class Tally:
         self.input_tokens += sent or 0
         self.output_tokens += made or 0
         self.model_s += seconds or 0.0
-        if cost is None:
-            self.unpriced += 1
-        else:
-            self.cost_usd += cost
+        self.cost_usd += cost or 0.0
 
     def _judge(self, number: int, score: float | None, unread: int, category: str) -> None:
         value = score or 0.0
@@ -210,6 +212,8 @@ def tally_trials(reader: StoreReader) -> tuple[dict[int, Tally], SampleNumbers]:
     first_answer = "t.first_answer_s" if reader.info.pace.stream else "NULL"
     for row in reader.rows(_TRIALS.substitute(first_answer=first_answer)):
         tallies[row[0]].add(numbers[row[1]], row)
+    for contestant, trials in reader.rows(_PARTLY_UNPRICED):
+        tallies[contestant].partly_unpriced = trials
     for contestant, row, seconds, _ in reader.rows(_TIMED_ALONE):
         tallies[contestant].alone.add(numbers[row], seconds)
     return tallies, numbers

@@ -39,6 +39,7 @@ _COPY = (
     "INSERT INTO exchanges SELECT * FROM part.exchanges",
     f"INSERT INTO looks SELECT t.at, {_SAME}, t.answered, t.planned FROM part.looks t",
     "INSERT INTO risked SELECT * FROM part.risked",
+    f"INSERT INTO unknown_calls SELECT {_SAME}, t.trial, t.calls FROM part.unknown_calls t",
     f"INSERT INTO timings SELECT {_SAME}, t.asked, t.model_s, t.first_token_s, t.cost_usd FROM part.timings t",
     f"INSERT INTO judgements ({_JUDGED}) SELECT {_JUDGED} FROM part.judgements ORDER BY number",
     f"INSERT INTO preferences ({_PREFERRED}) SELECT {_PREFERRED} FROM part.preferences ORDER BY number",

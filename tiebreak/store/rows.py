@@ -39,6 +39,7 @@ INSERT_LOST_TRIALS = f"INSERT INTO trials ({', '.join(TRIAL_COLUMNS)}, supersede
 INSERT_SAMPLES = "INSERT OR IGNORE INTO samples VALUES "
 INSERT_WORK = "INSERT OR REPLACE INTO work VALUES "
 INSERT_EXCHANGES = "INSERT OR REPLACE INTO exchanges VALUES "
+INSERT_UNKNOWN_CALLS = "INSERT INTO unknown_calls VALUES "
 INSERT_ENDS = "INSERT INTO ends VALUES "
 JUDGEMENT_COLUMNS = (
     *("trial", "scorer", "judge", "value", "failure_kind", "calls", "input_tokens", "output_tokens", "cost_usd", "seconds"),
@@ -58,6 +59,8 @@ JUDGE_KEPT_ANSWER = (
 _ROWS_AT_ONCE = (256, 64, 16, 4, 1)
 """A few sizes only: every size is a statement of its own, and sqlite3 keeps prepared ones in memory."""
 
+MAY_HAVE_COST = ("overloaded", "transient", "timeout", "malformed")
+"""Kinds of failures after which nobody knows whether the call was paid for; a refused request costs nothing."""
 _NO_USAGE = (None, None, None, None, None)
 _NO_TIMES = (None, None, None, None, None, None)
 
@@ -86,6 +89,16 @@ def trial_row(result: TrialResult, contestant: int, redact: Redact) -> tuple[Any
     failed = _failure(result, redact)
     tail = (result.finished_at.isoformat(timespec="milliseconds"), output is not None and output.cached, _unjudged(result))
     return (*head, trial.repeat, result.outcome.value, *judged, *said, scores, *failed, *spent, *tail)
+
+
+def unknown_calls_rows(result: TrialResult, contestant: int) -> list[tuple[Any, ...]]:
+    """A row, where calls may have been paid for of which the row of the trial itself tells nothing."""
+    output, failure = result.output, result.failure
+    if output is None or not output.unknown_calls:
+        return []
+    if output.usage is None and failure is not None and failure.kind.value in MAY_HAVE_COST:
+        return []
+    return [(contestant, result.trial.id, output.unknown_calls)]
 
 
 def kept_answer_row(result: TrialResult, redact: Redact) -> tuple[Any, ...]:

@@ -27,7 +27,7 @@ from tiebreak.core.trial import Outcome, Output, Score, Trial
 from tiebreak.store import judgements, preferences
 from tiebreak.store.folder import DATABASE, at_rest, check_writable, has_database, is_network_file_system, leave_nothing, owned
 from tiebreak.store.judgements import JUDGED_AS
-from tiebreak.store.rows import contestant_row, safe
+from tiebreak.store.rows import MAY_HAVE_COST, contestant_row, safe
 from tiebreak.store.schema import APPLICATION_ID, check_version, complete, is_outdated, migrate, put_off
 from tiebreak.store.stored_trials import stored_trials
 from tiebreak.store.votes import join_votes, joined_size, votes_size
@@ -41,8 +41,7 @@ _RESTING_TRIES, _RESTING_WAIT_S = 40, 0.05
 
 STANDING = ("bad_request", "context_length", "budget", "unchecked")
 """Kinds of failures that are not tried again, unless that is asked for."""
-_UNKNOWN = "outcome = 'failed' AND input_tokens IS NULL AND failure_kind IN ('overloaded', 'transient', 'timeout', 'malformed')"
-"""Failed attempts that may have been paid for; a refused request costs nothing."""
+_UNKNOWN = f"outcome = 'failed' AND input_tokens IS NULL AND failure_kind IN {MAY_HAVE_COST}"
 
 _USED = f"""
     SELECT contestant,
@@ -53,6 +52,11 @@ _USED = f"""
         total(attempts) FILTER (WHERE {_UNKNOWN}),
         total(attempts * (SELECT length(prompt) FROM samples WHERE samples.asked = trials.asked)) FILTER (WHERE {_UNKNOWN})
     FROM trials GROUP BY contestant
+"""
+
+_UNKNOWN_CALLS = """
+    SELECT u.contestant, total(u.calls), total(u.calls * length(s.prompt)) FROM unknown_calls u
+    JOIN trials t ON t.id = u.trial AND NOT t.superseded JOIN samples s USING (asked) GROUP BY u.contestant
 """
 
 _ANSWERED = f"""
@@ -158,6 +162,8 @@ class Store:
         if not self.resumed and not this_session:
             return {}
         rows = {number: rest for number, *rest in self._connection.execute(_USED)}
+        for number, calls, sent in self._connection.execute(_UNKNOWN_CALLS):
+            rows[number][-2:] = [rows[number][-2] + calls, rows[number][-1] + (sent or 0.0)]
         return {label: _used(rows[number]) for label, number in self._numbers.items() if number in rows}
 
     def committed(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:

@@ -25,6 +25,7 @@ from tiebreak.store.rows import (
     INSERT_PREFERENCES,
     INSERT_SAMPLES,
     INSERT_TRIALS,
+    INSERT_UNKNOWN_CALLS,
     INSERT_WORK,
     JUDGE_KEPT_ANSWER,
     Redact,
@@ -35,6 +36,7 @@ from tiebreak.store.rows import (
     preference_row,
     sample_row,
     trial_row,
+    unknown_calls_rows,
     work_row,
 )
 
@@ -144,6 +146,7 @@ class Writer:
             INSERT_LOST_TRIALS: [
                 (*trial_row(result, self._numbers[result.trial.contestant.label], self._redact), 1) for result in lost
             ],
+            INSERT_UNKNOWN_CALLS: [row for result, number in numbered for row in unknown_calls_rows(result, number)],
             INSERT_WORK: [work_row(result, self._redact) for result in results if result.work is not None],
             INSERT_EXCHANGES: [
                 exchange_row(result, self._redact) for result in results if result.output and result.output.messages
