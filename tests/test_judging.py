@@ -159,13 +159,13 @@ def test_the_budget_covers_the_judge_and_a_judge_it_stops_loses_no_answer(folder
     """Contestants here cost nothing known to be spent; the judge's dollars reach the cap."""
     (folder / "models_config.yaml").write_text(CONFIG.replace("model: asked}", "model: asked, price: {input: 0, output: 0}}"))
     with FakeServer(says()) as server:
-        judged(folder, server, "--max-connections", "1", "--max-cost", "0.011", code=2)
+        judged(folder, server, "--max-connections", "1", "--max-cost", "0.013", code=2)
         assert len(asked_of(server)) == len(ROWS)
         verdicts = len(asked_of(server, "referee"))
         assert 0 < verdicts < len(ROWS)
         (judge,) = report(folder)["judges"]
-        assert 0 < judge["cost_usd"] <= 0.011
-        done = again(folder, server, "score", "r", "--judge", "referee", "--max-cost", "0.011", code=2)
+        assert 0 < judge["cost_usd"] <= 0.013
+        done = again(folder, server, "score", "r", "--judge", "referee", "--max-cost", "0.013", code=2)
         assert "not judged yet" in done.stdout
         assert len(asked_of(server, "referee")) == verdicts
         again(folder, server, "score", "r", "--judge", "referee", "--max-cost", "5")

@@ -10,7 +10,7 @@ from support import ollama_wire as ollama
 from tiebreak.core.errors import FailureKind, ProviderError
 from tiebreak.core.message import Finish, Usage, assistant, system, user
 from tiebreak.core.model import Request
-from tiebreak.wire import chat, gemini, messages
+from tiebreak.wire import chat, gemini, messages, ollama
 
 TALK = (system("Be brief."), user("Hi"), assistant("Hello"), user("Who?"))
 SETTINGS = {"temperature": 0.5, "max_tokens": 9, "stop": "X", "top_p": 0.9}
@@ -104,6 +104,15 @@ def test_chat_usage_is_decoded():
     assert chat.decode(body({"choices": [{"message": {"content": "x"}}], "usage": usage})).usage == Usage(
         input_tokens=10, cached_tokens=4, output_tokens=5, reasoning_tokens=3
     )
+
+
+def test_more_from_the_cache_than_was_sent_is_no_count():
+    """It would make a call cost less than nothing was asked for: such a bill is nobody's."""
+    sent = {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 11}}
+    assert chat.decode(body({"choices": [{"message": {"content": "x"}}], "usage": sent})).usage is None
+    told = {"prompt_eval_count": 10, "eval_count": 5, "prompt_eval_cached_count": 11}
+    reply = ollama.decode(body({"message": {"content": "x"}, "done": True, "done_reason": "stop", **told}))
+    assert reply.usage == Usage(input_tokens=10, cached_tokens=10, output_tokens=5), "it costs nothing"
 
 
 def test_messages_are_decoded():

@@ -12,7 +12,7 @@ from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
 from tiebreak.core.text import answer_text
 from tiebreak.core.trial import Output, Score
-from tiebreak.scorers.rubric import Rubric, question_rubric, read_reply, rubric_of
+from tiebreak.scorers.rubric import Rubric, question_rubric, read_reply, rubric_of, whole
 
 _AGAINST_REFERENCE = "Does the answer say what the reference answer says, and nothing that contradicts it?"
 _TOLD = (
@@ -111,10 +111,10 @@ async def _compared(sample: Sample, answer: str, rubric: str, context: AskContex
 
 def _preference(data: Any) -> tuple[int, str] | None:
     """Which of two is better, and why."""
-    if not isinstance(data, dict) or not {"better"} <= set(data) <= {"better", "reason"}:
+    if not isinstance(data, dict) or "better" not in data:
         return None
-    better, reason = data["better"], data.get("reason", "")
-    return (better, reason) if type(better) is int and 0 <= better <= 2 and isinstance(reason, str) else None
+    better, reason = whole(data["better"]), data.get("reason")
+    return None if better is None or not 0 <= better <= 2 else (better, reason if isinstance(reason, str) else "")
 
 
 async def _asked(

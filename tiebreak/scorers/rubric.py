@@ -29,6 +29,11 @@ _DECODER = json.JSONDecoder()
 Read = TypeVar("Read")
 
 
+_PASS_FAIL = {"pass": 1.0, "passed": 1.0, "true": 1.0, "fail": 0.0, "failed": 0.0, "false": 0.0}
+_WHOLE = re.compile(r"(-?\d{1,9})(?:\.0+)?")
+_VERDICTS = frozenset({"verdict", "grade", "grades", "score"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
     """Whole numbers from low to high, or pass and fail."""
@@ -61,10 +66,11 @@ class Scale:
     def read(self, grade: Any) -> float | None:
         """A grade from 0 to 1; None when it is none of this scale."""
         if self.pass_fail:
-            return {"pass": 1.0, "fail": 0.0}.get(grade) if isinstance(grade, str) else None
-        if type(grade) is not int or not self.low <= grade <= self.high:
+            return _PASS_FAIL.get(_plain(grade))
+        number = whole(grade)
+        if number is None or not self.low <= number <= self.high:
             return None
-        return (grade - self.low) / (self.high - self.low)
+        return (number - self.low) / (self.high - self.low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,19 +127,21 @@ class Rubric:
 
     def read(self, data: Any) -> Verdict | None:
         """A verdict in the form that was asked for; None for anything else."""
-        if not isinstance(data, dict) or not isinstance(data.get("reason", ""), str):
+        if not isinstance(data, dict):
             return None
-        reason, rest = data.get("reason", ""), {name: value for name, value in data.items() if name != "reason"}
+        said = {_plain(name): value for name, value in data.items()}
+        reason = said["reason"] if isinstance(said.get("reason"), str) else ""
+        key = "grades" if len(self.criteria) > 1 else "verdict" if self.criteria[0].scale.pass_fail else "grade"
+        # Other keys tell more of the reason, unless they are verdicts of another form: which of two holds, nobody knows.
+        if len(said) < len(data) or said.keys() & _VERDICTS != {key}:
+            return None
         if len(self.criteria) == 1:
-            scale = self.criteria[0].scale
-            key = "verdict" if scale.pass_fail else "grade"
-            value = scale.read(rest[key]) if set(rest) == {key} else None
+            value = self.criteria[0].scale.read(said[key])
             return None if value is None else Verdict(value=value, reason=reason)
-        given = rest["grades"] if set(rest) == {"grades"} else None
-        return self._graded(given, reason) if isinstance(given, dict) else None
+        return self._graded(said[key], reason) if isinstance(said[key], dict) else None
 
     def _graded(self, given: Mapping[str, Any], reason: str) -> Verdict | None:
-        if set(given) != {one.name for one in self.criteria}:
+        if not given.keys() >= {one.name for one in self.criteria}:
             return None
         grades = {one.name: one.scale.read(given[one.name]) for one in self.criteria}
         known = {name: grade for name, grade in grades.items() if grade is not None}
@@ -142,6 +150,19 @@ class Rubric:
         total = sum(one.weight for one in self.criteria)
         value = sum(one.weight * known[one.name] for one in self.criteria) / total
         return Verdict(value=min(1.0, value), reason=reason, grades=known)
+
+
+def _plain(said: Any) -> str:
+    """A word of a judge's as it is meant: "PASS." is pass, and so is true."""
+    return str(said).strip(" .!*\n").lower() if isinstance(said, str | bool) else ""
+
+
+def whole(said: Any) -> int | None:
+    """A whole number, also written as 4.0 or "4"."""
+    if isinstance(said, bool) or not isinstance(said, int | float | str):
+        return None
+    found = _WHOLE.fullmatch(str(said).strip())
+    return int(found[1]) if found else None
 
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -167,9 +167,10 @@ def _finish(reply: _Reply) -> Finish:
 
 
 def _usage(reply: _Reply) -> Usage | None:
-    return usage_of(
-        input_tokens=reply.prompt_eval_count, cached_tokens=reply.prompt_eval_cached_count, output_tokens=reply.eval_count
-    )
+    sent = reply.prompt_eval_count or 0
+    # Nobody pays for either: a count that cannot be is no reason to lose the others.
+    cached = min(sent, reply.prompt_eval_cached_count or 0)
+    return usage_of(input_tokens=sent, cached_tokens=cached, output_tokens=reply.eval_count)
 
 
 def _seconds(reply: _Reply) -> float | None:

@@ -112,7 +112,9 @@ def usage_of(
     """What a server says a call consumed, or None: counts that cannot be are no counts, and nobody is billed by them."""
     counts = (input_tokens or 0, cached_tokens or 0, output_tokens or 0, reasoning_tokens or 0)
     writes = (cache_write_tokens, long_cache_write_tokens or 0)
-    if min(counts) < 0 or max(counts) > _MOST_TOKENS or not 0 <= writes[1] <= writes[0]:
+    possible = min(counts) >= 0 and max(counts) <= _MOST_TOKENS and 0 <= writes[1] <= writes[0]
+    # What is read from a cache, or written to it, is a part of what was sent.
+    if not possible or counts[1] + writes[0] > counts[0]:
         return None
     return Usage(
         input_tokens=counts[0],
