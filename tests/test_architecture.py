@@ -34,6 +34,7 @@ SHARED_BY_LEAVES = {
         "judge",
         "listing",
         "numbers",
+        "own_functions",
         "patterns",
         "rivals",
         "rubric",

@@ -10,7 +10,7 @@ from support import ollama_wire as ollama
 from tiebreak.core.errors import FailureKind, ProviderError
 from tiebreak.core.message import Finish, Usage, assistant, system, user
 from tiebreak.core.model import Request
-from tiebreak.wire import chat, gemini, messages, ollama
+from tiebreak.wire import chat, gemini, messages
 
 TALK = (system("Be brief."), user("Hi"), assistant("Hello"), user("Who?"))
 SETTINGS = {"temperature": 0.5, "max_tokens": 9, "stop": "X", "top_p": 0.9}

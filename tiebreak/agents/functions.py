@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import json
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import ModuleType
@@ -15,6 +13,7 @@ from typing import Any
 
 from tiebreak.core.errors import UsageError
 from tiebreak.core.message import Message, TextPart, ToolCall
+from tiebreak.core.own_thread import in_thread
 
 Functions = Mapping[str, Callable[..., Any]]
 LONGEST_S = 30.0
@@ -58,29 +57,4 @@ def told(call: ToolCall, text: str, *, failed: bool = False) -> Message:
 async def _called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     if inspect.iscoroutinefunction(function):
         return await function(**arguments)
-    return await _in_thread(lambda: function(**arguments))
-
-
-async def _in_thread(work: Callable[[], Any]) -> Any:
-    """What some work returns or raises. One that never ends is left behind: it holds up neither the others nor the exit."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if done.done():
-            return
-        done.set_exception(error) if error is not None else done.set_result(result)
-
-    def work_and_tell() -> None:
-        result, error = None, None
-        try:
-            result = work()
-        except BaseException as raised:
-            # An exit, an interrupt and an end of iteration would be taken for those of whoever waits.
-            own = isinstance(raised, Exception) and not isinstance(raised, StopIteration)
-            error = raised if own else RuntimeError(repr(raised))
-        with contextlib.suppress(RuntimeError):  # The loop is gone: nobody waits any more.
-            loop.call_soon_threadsafe(settle, result, error)
-
-    threading.Thread(target=work_and_tell, daemon=True).start()
-    return await done
+    return await in_thread(lambda: function(**arguments))

@@ -13,12 +13,14 @@ from tiebreak.core.assertions import CODE, JUDGED, SET, Assertion, assertions_of
 from tiebreak.core.errors import ScorerError, UsageError
 from tiebreak.core.extras import optional
 from tiebreak.core.message import Usage
+from tiebreak.core.own_thread import OwnThread
 from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
 from tiebreak.core.text import answer_text
 from tiebreak.core.trial import Outcome, Output, Score
 from tiebreak.scorers.answers import shown
 from tiebreak.scorers.judge import graded
+from tiebreak.scorers.own_functions import called
 from tiebreak.scorers.patterns import compiled
 from tiebreak.scorers.rubric import question_rubric
 from tiebreak.scorers.schema import fault
@@ -30,6 +32,8 @@ _SHARE = "share"
 _PYTHON = "python"
 _LONGEST_WORDS = 20_000
 _LONGEST_JUDGED = 50_000
+_THREAD = OwnThread()
+"""For the functions of the user's file, whichever assertion calls them."""
 _ASKED = {
     "factuality": "Does the answer agree with this reference, and say nothing that contradicts it? Reference: {}",
     "model-graded-closedqa": "Does the answer meet this criterion? {}",
@@ -335,11 +339,7 @@ async def _called(assertion: Assertion, answer: Answer) -> Held:
     function = getattr(answer.functions, name, None)
     if not callable(function):
         raise ScorerError(f"the file of --scorer assert:FILE has no function {name!r}")
-    try:
-        said = function(answer.text, answer.sample)
-        value = await said if inspect.isawaitable(said) else said
-    except (Exception, SystemExit) as error:
-        raise ScorerError(f"the assertion {name} raised {type(error).__name__}: {error}") from error
+    value = await called(f"the assertion {name}", _THREAD, function, answer.text, answer.sample)
     if not isinstance(value, bool | int | float) or not 0 <= value <= 1:
         raise ScorerError(f"the assertion {name} returned {value!r}; it should be right or wrong, or a number from 0 to 1")
     least = 1.0 if assertion.threshold is None else assertion.threshold

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from tiebreak.core.errors import ScorerError, UsageError
+from tiebreak.core.own_thread import OwnThread
 from tiebreak.core.protocols import AskContext
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Output, Score
+from tiebreak.scorers.own_functions import called
 
 _CALL = "function(sample, text)"
 
@@ -30,16 +32,12 @@ class Function:
         except ValueError:
             pass  # Some functions of C cannot be looked into.
         self._function = function
+        self._thread = OwnThread()
 
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
         """Call the function. What it raises is its own fault, not the model's: the trial has no score."""
         name = getattr(self._function, "__name__", "the function")
-        try:
-            value = self._function(sample, output.text)
-            if inspect.isawaitable(value):
-                value = await value
-        except (Exception, SystemExit) as error:
-            raise ScorerError(f"the scorer {name} raised {type(error).__name__}: {error}") from error
+        value = await called(f"the scorer {name}", self._thread, self._function, sample, output.text)
         if isinstance(value, Score):
             return value
         if not isinstance(value, (bool, int, float)) or not 0 <= value <= 1:
