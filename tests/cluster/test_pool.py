@@ -412,6 +412,38 @@ async def test_a_worker_that_fails_to_start_at_first_is_started_again(exam, serv
     assert len(results(tmp_path / "run")) == len(ROWS)
 
 
+async def test_a_start_that_was_late_gets_a_second_one(exam, server, tmp_path):
+    """Also where the first took longer than anybody is waited for: a busy machine is no missing cluster."""
+    cluster, made = FakeCluster("a"), FakeCluster.start
+    late = iter([QUICK.nobody_s + 0.5])
+
+    async def start(member, resources):
+        if (seconds := next(late, None)) is not None:
+            await asyncio.sleep(seconds)
+            raise LinkBroken("its worker is gone")
+        return await made(cluster, member, resources)
+
+    cluster.start = start
+    await run_on(cluster, plan_for(exam, tmp_path / "run"))
+    assert len(results(tmp_path / "run")) == len(ROWS)
+
+
+async def test_a_cluster_that_does_not_say_which_nodes_it_has_is_asked_again(exam, server, tmp_path):
+    cluster, silent = FakeCluster("a"), iter([LinkBroken("late"), KeyError("odd")])
+
+    async def members():
+        if (error := next(silent, None)) is not None:
+            raise error
+        return cluster.all
+
+    cluster.members = members
+    await run_on(cluster, plan_for(exam, tmp_path / "run"))
+    assert len(results(tmp_path / "run")) == len(ROWS)
+    silent = iter([LinkBroken("late")] * 100)
+    with pytest.raises(UsageError, match="does not say which nodes it has: late"):
+        await run_on(cluster, plan_for(exam, tmp_path / "none"))
+
+
 async def test_where_no_worker_can_be_started_the_reason_is_told(exam, server, tmp_path):
     """A reason that lasts is told at once; any other after some time of trying."""
     cluster, tries = FakeCluster("a"), []

@@ -101,6 +101,8 @@ class Pool:
     _judges: tuple[Seat, ...] = ()
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _numbers: count[int] = field(default_factory=lambda: count(1))
+    _silence: str = ""
+    """Why nobody knows which nodes there are."""
 
     def __post_init__(self) -> None:
         self.places = Places(clock=lambda: self.deadlines.awake_s)
@@ -140,15 +142,17 @@ class Pool:
 
     async def _first_look(self) -> None:
         """Bring up every node there is. A busy cluster may fail to start workers: while none is ready, it is tried again."""
-        ends = self.deadlines.awake_s + self.patience.nobody_s
+        ends, looks = self.deadlines.awake_s + self.patience.nobody_s, 1
         await self._bring_up_all()
-        while not self.places.nodes and self.deadlines.awake_s < ends and self._somebody_may_come():
+        # However long the first look took: a start that was late for Ray's own limits gets a second one.
+        while not self.places.nodes and (self.deadlines.awake_s < ends or looks == 1) and self._somebody_may_come():
             await asyncio.sleep(self.patience.look_s)
+            looks += all(self.deadlines.awake_s >= known.again_at for known in self._known.values())
             await self._bring_up_all()
         left_out = [f"{known.member.name}: {problem}" for known in self._known.values() for problem in known.problems]
         if not self.places.nodes:
             failed = [f"{known.member.name}: {known.trouble}" for known in self._known.values() if known.trouble]
-            reasons = "; ".join((*left_out, *failed)) or "no node is there"
+            reasons = "; ".join((*left_out, *failed)) or self._silence or "no node is there"
             raise UsageError(f"no node of the cluster can take part in this run. {reasons}")
         if left_out and self.terms.strict:
             raise UsageError("--strict: " + "; ".join(left_out))
@@ -164,7 +168,7 @@ class Pool:
                 return
 
     def _somebody_may_come(self) -> bool:
-        return any(known.may_come for known in self._known.values())
+        return bool(self._silence) or any(known.may_come for known in self._known.values())
 
     async def _close(self) -> None:
         for task in self._tasks:
@@ -180,10 +184,13 @@ class Pool:
 
     async def _members(self) -> Sequence[Member]:
         try:
-            return await self.deadlines.within(self.patience.start_s, self.cluster.members())
+            members = await self.deadlines.within(self.patience.start_s, self.cluster.members())
         except Exception as error:
-            log.warning("the cluster does not say which nodes it has: %s", error or "no answer")
+            self._silence = f"the cluster does not say which nodes it has: {str(error) or 'no answer'}"
+            log.warning("%s", self._silence)
             return ()
+        self._silence = ""
+        return members
 
     async def _look_for_machines(self) -> None:
         """Look who is there, for ever: a node that comes, or comes back, gets a worker."""
