@@ -361,19 +361,24 @@ class Pool:
             try:
                 node = await self.places.take(wish)
                 return await self._leased(node, service, trial, wish)
-            except Lost as lost:
-                losses.append(f"{node.name}: {lost}")
-                self._keep_what_was_taken(trial, lost.taken, losses[-1])
-                if isinstance(lost, Broken) and broke_on:
+            except Broken as broken:
+                losses.append(f"{node.name}: {broken}")
+                self._keep_what_was_taken(trial, broken.taken, f"made again elsewhere: {losses[-1]}")
+                if broke_on:
                     # Not this node's alone: every trial may end so, as it would on one machine.
                     raise BenchmarkError("; ".join(losses)) from None
-                broke_on = node.member.id if isinstance(lost, Broken) else broke_on
+                broke_on = node.member.id
+            except Lost as lost:
+                losses.append(f"{node.name}: {lost}")
+                self._keep_what_was_taken(trial, lost.taken, f"lost with the node it was on: {losses[-1]}")
             except NotServed:
                 continue
         return self._given_up(trial, losses)
 
     def _elsewhere(self, wish: Wish, node_id: str) -> Wish:
         """The wish for another node than one, where there is any."""
+        if not node_id:
+            return wish
         other = dataclasses.replace(wish, elsewhere=node_id)
         return other if any(could(node, other) for node in self.places.nodes) else wish
 
@@ -409,9 +414,8 @@ class Pool:
             return seconds
         return seconds + self.conditions.rules.timeout_s + (task.check.timeout_s if task.check else 0.0)
 
-    def _keep_what_was_taken(self, trial: Trial, taken: Taken, why: str) -> None:
+    def _keep_what_was_taken(self, trial: Trial, taken: Taken, message: str) -> None:
         """What a lost trial used is told, so that a resumed run knows of it: calls in flight at their worst."""
-        message = f"lost with the node it was on: {why}"
         if taken.answered:
             usage, failed = priced(taken.usage, trial.contestant.model), self._failed(trial, FailureKind.SANDBOX, message)
             output = Output(text="", outcome=Outcome.FAILED, usage=usage, attempts=taken.answered)
