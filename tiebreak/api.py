@@ -46,7 +46,7 @@ from tiebreak.report.verdict import verdict
 from tiebreak.spec.build import spec_of
 from tiebreak.spec.keywords import Asked, Options, asked, in_keywords
 from tiebreak.spec.model_choice import Check
-from tiebreak.store.folder import DATABASE, at_rest, empty_folder, find_run, new_run_folder
+from tiebreak.store.folder import DATABASE, at_rest, empty_folder, find_run, gone_if_refused, new_run_folder
 from tiebreak.store.reader import StoreReader
 
 __all__ = ["ModelRef", "Run", "Sample", "Score", "Stream", "Verdict", "arun", "open", "resume", "run", "start", "stream"]
@@ -367,7 +367,8 @@ class _Session:
             await self._check_before_spending(plan)
         plan = plan if self._order.flags.resume else self._placed(plan)
         run = Run(plan.spec.results_dir, background=self.background, session=self)
-        await self._drained_when_cancelled(plan, run)
+        with gone_if_refused(plan.spec.results_dir):
+            await self._drained_when_cancelled(plan, run)
         await asyncio.to_thread(run.report)
         return run
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tiebreak.cluster.messages import Attempt, encode, orders
 from tiebreak.cluster.parcels import Depot, Packer
+from tiebreak.core.errors import DatasetError
 from tiebreak.core.media import media_part, with_bytes
 from tiebreak.core.message import Message, TextPart, user
 from tiebreak.core.sample import Exchange, Sample
@@ -67,3 +68,18 @@ def test_a_damaged_parcel_is_refused(tmp_path):
         Depot(tmp_path).keep(replace(parcel, data=parcel.data[:-1]))
     with pytest.raises(ValueError, match="is no digest"):
         Depot(tmp_path).unpack(b"", "../../etc/passwd")
+
+
+def test_a_file_that_is_gone_keeps_no_other_from_travelling(tmp_path):
+    """What was to go with it is sent with the next sample that has it."""
+    there = tmp_path / "there.png"
+    there.write_bytes(PIXEL)
+    first = media_part(PIXEL, name="there.png", path=str(there))
+    second = replace(first, digest="0" * 64, path=str(tmp_path / "gone.png"))
+    both, one = (Sample(id="q", messages=(Message(role="user", parts=parts),)) for parts in ((first, second), (first,)))
+    packer, depot = Packer(), Depot(tmp_path / "depot")
+    (tmp_path / "depot").mkdir()
+    with pytest.raises(DatasetError):
+        packer.pack(both)
+    arrived, parcels = travelled(one, packer, depot)
+    assert (parcels, arrived.media[0].digest) == (1, first.digest)

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import secrets
 import signal
 import sqlite3
 import threading
@@ -30,7 +31,8 @@ QUESTIONS = int(os.environ.get("RAY_QUESTIONS", "60"))
 TASKS = int(os.environ.get("RAY_TASKS", "6"))
 SEED = int(os.environ.get("RAY_SEED", "1"))
 PER_NODE = 4
-CANARY = "canary-sk-5f1e0cbb77aa41c9d2"
+CANARY = f"canary-sk-{secrets.token_hex(9)}"
+"""Another one every time: a copy of this file is no leak."""
 _ENDS_S = 240 + 45 * FAULTS
 """A run ends; this long it may take on a busy computer, faults and restarts of Ray included."""
 _WAITS_S = 300

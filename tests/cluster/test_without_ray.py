@@ -39,6 +39,27 @@ def test_it_says_what_to_install_and_asks_nothing(exam):
     assert without_ray("doctor", "--on", "ray", cwd=exam).returncode == 1
 
 
+IN_PYTHON = """
+import sys
+sys.modules["ray"] = None
+import tiebreak
+try:
+    tiebreak.run("baseline/constant", [{"id": "1", "question": "What?", "answer": "A"}], on="ray", results_dir="out")
+except tiebreak.UsageError as error:
+    print(error)
+"""
+
+
+def test_a_program_that_is_refused_finds_no_folder(exam):
+    """Its samples were written down beside the store already: nobody has any use for them."""
+    environment = clean_environment(PYTHONPATH=str(ROOT))
+    done = subprocess.run(
+        [sys.executable, "-c", IN_PYTHON], cwd=exam, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "needs ray, which is not installed" in done.stdout, done.stderr
+    assert not (exam / "out").exists()
+
+
 def test_a_run_on_this_machine_needs_no_ray(exam):
     done = without_ray("run", "--model", "baseline/constant", "--dataset", "exam.jsonl", cwd=exam)
     assert done.returncode == 0, done.stderr

@@ -80,13 +80,12 @@ async def test_a_contestant_out_of_time_is_no_error_for_another_of_its_account(t
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             # As on a cluster, where a trial that is recalled has a last word: its crew is still at work meanwhile.
+            leaving.set()
             await asyncio.sleep(0.2)
             raise
-        finally:
-            leaving.set()
 
     async def grow():
-        await asyncio.sleep(0.6)
+        await leaving.wait()
         accounts[0]._set_limit(accounts[0].limit + 5)
         return accounts[0].limit
 

@@ -124,8 +124,11 @@ class Calls:
             message = f"unexpected {type(error).__name__}: {error}"
             self.send(Refuse(call=ask.call, state=ContestantState.FAILED, message=message))
         else:
-            # Who was given up in the very moment it was let through has nobody to send it.
-            self._admit(ask, gate, ticket) if ask.call in self._waiting and not self._over else gate.gave_up(ticket)
+            if ask.call in self._waiting and not self._over:
+                self._admit(ask, gate, ticket)
+            else:
+                # Given up in the very moment it was let through: nobody is there to send it.
+                gate.gave_up(ticket)
         finally:
             self.waits(ask.lease, -1)
 

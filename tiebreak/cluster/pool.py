@@ -101,6 +101,8 @@ class Pool:
     _judges: tuple[Seat, ...] = ()
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _numbers: count[int] = field(default_factory=lambda: count(1))
+    _silence: str = ""
+    """Why nobody knows which nodes there are."""
 
     def __post_init__(self) -> None:
         self.places = Places(clock=lambda: self.deadlines.awake_s)
@@ -140,15 +142,17 @@ class Pool:
 
     async def _first_look(self) -> None:
         """Bring up every node there is. A busy cluster may fail to start workers: while none is ready, it is tried again."""
-        ends = self.deadlines.awake_s + self.patience.nobody_s
+        ends, looks = self.deadlines.awake_s + self.patience.nobody_s, 1
         await self._bring_up_all()
-        while not self.places.nodes and self.deadlines.awake_s < ends and self._somebody_may_come():
+        # However long the first look took: a start that was late for Ray's own limits gets a second one.
+        while not self.places.nodes and (self.deadlines.awake_s < ends or looks == 1) and self._somebody_may_come():
             await asyncio.sleep(self.patience.look_s)
+            looks += all(self.deadlines.awake_s >= known.again_at for known in self._known.values())
             await self._bring_up_all()
         left_out = [f"{known.member.name}: {problem}" for known in self._known.values() for problem in known.problems]
         if not self.places.nodes:
             failed = [f"{known.member.name}: {known.trouble}" for known in self._known.values() if known.trouble]
-            reasons = "; ".join((*left_out, *failed)) or "no node is there"
+            reasons = "; ".join((*left_out, *failed)) or self._silence or "no node is there"
             raise UsageError(f"no node of the cluster can take part in this run. {reasons}")
         if left_out and self.terms.strict:
             raise UsageError("--strict: " + "; ".join(left_out))
@@ -164,7 +168,7 @@ class Pool:
                 return
 
     def _somebody_may_come(self) -> bool:
-        return any(known.may_come for known in self._known.values())
+        return bool(self._silence) or any(known.may_come for known in self._known.values())
 
     async def _close(self) -> None:
         for task in self._tasks:
@@ -180,10 +184,13 @@ class Pool:
 
     async def _members(self) -> Sequence[Member]:
         try:
-            return await self.deadlines.within(self.patience.start_s, self.cluster.members())
+            members = await self.deadlines.within(self.patience.start_s, self.cluster.members())
         except Exception as error:
-            log.warning("the cluster does not say which nodes it has: %s", error or "no answer")
+            self._silence = f"the cluster does not say which nodes it has: {str(error) or 'no answer'}"
+            log.warning("%s", self._silence)
             return ()
+        self._silence = ""
+        return members
 
     async def _look_for_machines(self) -> None:
         """Look who is there, for ever: a node that comes, or comes back, gets a worker."""
@@ -354,19 +361,24 @@ class Pool:
             try:
                 node = await self.places.take(wish)
                 return await self._leased(node, service, trial, wish)
-            except Lost as lost:
-                losses.append(f"{node.name}: {lost}")
-                self._keep_what_was_taken(trial, lost.taken, losses[-1])
-                if isinstance(lost, Broken) and broke_on:
+            except Broken as broken:
+                losses.append(f"{node.name}: {broken}")
+                self._keep_what_was_taken(trial, broken.taken, f"made again elsewhere: {losses[-1]}")
+                if broke_on:
                     # Not this node's alone: every trial may end so, as it would on one machine.
                     raise BenchmarkError("; ".join(losses)) from None
-                broke_on = node.member.id if isinstance(lost, Broken) else broke_on
+                broke_on = node.member.id
+            except Lost as lost:
+                losses.append(f"{node.name}: {lost}")
+                self._keep_what_was_taken(trial, lost.taken, f"lost with the node it was on: {losses[-1]}")
             except NotServed:
                 continue
         return self._given_up(trial, losses)
 
     def _elsewhere(self, wish: Wish, node_id: str) -> Wish:
         """The wish for another node than one, where there is any."""
+        if not node_id:
+            return wish
         other = dataclasses.replace(wish, elsewhere=node_id)
         return other if any(could(node, other) for node in self.places.nodes) else wish
 
@@ -402,9 +414,8 @@ class Pool:
             return seconds
         return seconds + self.conditions.rules.timeout_s + (task.check.timeout_s if task.check else 0.0)
 
-    def _keep_what_was_taken(self, trial: Trial, taken: Taken, why: str) -> None:
+    def _keep_what_was_taken(self, trial: Trial, taken: Taken, message: str) -> None:
         """What a lost trial used is told, so that a resumed run knows of it: calls in flight at their worst."""
-        message = f"lost with the node it was on: {why}"
         if taken.answered:
             usage, failed = priced(taken.usage, trial.contestant.model), self._failed(trial, FailureKind.SANDBOX, message)
             output = Output(text="", outcome=Outcome.FAILED, usage=usage, attempts=taken.answered)

@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -22,6 +23,9 @@ from tiebreak.core.redact import is_secret_name
 
 _REACH_S = 10.0
 _SHUTDOWN_S = 10.0
+_JOINS = 3
+_REST_S = 2.0
+"""Between two tries to join a cluster."""
 _AT_ONCE = 16
 """Calls a worker takes at once: it is told, heard and looked at by one each."""
 _GPU, _CPU = "GPU", "CPU"
@@ -188,15 +192,17 @@ def _init(ray: Any, address: str) -> bool:
 
 
 def _persistently(start: Callable[[], bool], *, between: Callable[[], object]) -> bool:
-    """A cluster that is busy may be late for Ray's own limits once; one that refuses us would do so again."""
-    try:
-        return start()
-    except Exception as error:
-        if _REFUSED.search(str(error)):
-            raise
-    with contextlib.suppress(Exception):
-        between()
-    return start()
+    """A cluster that is busy may be late for Ray's own limits; one that refuses us would do so again."""
+    for left in range(_JOINS - 1, -1, -1):
+        try:
+            return start()
+        except Exception as error:
+            if _REFUSED.search(str(error)) or not left:
+                raise
+        with contextlib.suppress(Exception):
+            between()
+        time.sleep(_REST_S)
+    raise AssertionError("unreachable")
 
 
 def _refuse_unreachable(address: str) -> None:

@@ -197,6 +197,17 @@ def leave_nothing(folder: Path) -> None:
         folder.rmdir()
 
 
+@contextlib.contextmanager
+def gone_if_refused(folder: Path) -> Iterator[None]:
+    """A folder that was made for a run, which is refused before there is a store, is taken away again."""
+    try:
+        yield
+    except UsageError:
+        if not has_database(folder):
+            leave_nothing(folder)
+        raise
+
+
 def at_rest(folder: Path) -> bool:
     """Whether the database is one plain file: nobody writes to it, and nobody was cut down while writing."""
     return not any((folder / f"{DATABASE}-{kind}").exists() for kind in ("wal", "journal"))
