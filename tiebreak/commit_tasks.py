@@ -6,6 +6,7 @@ import asyncio
 import math
 import re
 import shutil
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -32,6 +33,8 @@ _SHORTEST_LIMIT_S, _LONGEST_LIMIT_S = 120.0, 1200.0
 _TRIED_S = 300.0
 """So long each trial may take where nothing else was asked for: a commit whose tests hang is no task."""
 _NOTHING_TO_MEND = "its tests pass before it as well"
+_AHEAD = 3
+"""So many times more commits than are tried at once may be waited for."""
 _ROOM = 20
 """So many times longer than here may tests take on a slower or busier machine."""
 _LONGEST_PROMPT = 8_000
@@ -40,10 +43,6 @@ _TRAILER = re.compile(r"^(?:[A-Z][\w-]+-by|Change-Id|Co-authored-by|Refs?|Closes
 
 class NoTask(BenchmarkError):
     """Why no task can be made of a commit."""
-
-
-Tell = Callable[[str], None]
-"""Is told what is done next."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +105,7 @@ def why_no_candidate(tests: Sequence[str], code: Sequence[str]) -> str:
     return ""
 
 
-async def make_task(
-    repository: Repository, commit: Commit, wishes: Wishes, isolation: Isolation, tell: Tell = lambda _: None
-) -> MadeTask:
+async def make_task(repository: Repository, commit: Commit, wishes: Wishes, isolation: Isolation) -> MadeTask:
     """The task of a commit, tried: its tests fail before, and pass after as often as they are run. Raises NoTask."""
     try:
         tests, code = divided(await asyncio.to_thread(repository.changed, commit.parent, commit.id))
@@ -118,7 +115,7 @@ async def make_task(
         task = await asyncio.to_thread(_task_before, repository, commit, wishes, patches)
     except ValueError as error:
         raise NoTask(str(error)) from None
-    before, after, seconds = await _tried(task, isolation, tell)
+    before, after, seconds = await _tried(task, isolation)
     steady = [test for test, statuses in after.items() if set(statuses) == {"passed"}]
     failing = tuple(test for test in steady if before.get(test) != "passed")
     if not failing:
@@ -166,14 +163,13 @@ def _solution(code: Patched) -> Solution:
     return solution
 
 
-async def _tried(task: Task, isolation: Isolation, tell: Tell) -> tuple[dict[str, str], dict[str, list[str]], float]:
+async def _tried(task: Task, isolation: Isolation) -> tuple[dict[str, str], dict[str, list[str]], float]:
     """What each test does before the solution, and each time after it; and how long they took at most."""
     assert task.check is not None and task.solution is not None
     # Nobody cheats here: pytest's word is believed, and its twins only have to show once that they can fail.
     believed, judged = _drawing(task.check, 0), _drawing(task.check, 1)
     try:
         async with Workspace.open(task, isolation=isolation) as workspace:
-            tell("its tests on the files before it")
             before = _statuses(await workspace.verify(believed))
             if before and set(before.values()) == {"passed"}:
                 raise NoTask(_NOTHING_TO_MEND)
@@ -182,7 +178,6 @@ async def _tried(task: Task, isolation: Isolation, tell: Tell) -> tuple[dict[str
                 raise NoTask(f"its change cannot be made again: {applied.output[-300:]}")
             verdicts: list[Verdict] = []
             for number in range(TIMES):
-                tell(f"its tests after it, {number + 1} of {TIMES}")
                 verdicts.append(await workspace.verify(believed if number else judged))
                 if not any(test.passed and before.get(test.id) != "passed" for test in verdicts[-1].tests):
                     raise NoTask(_why_nothing_passes(verdicts[-1]))
@@ -262,18 +257,32 @@ def _task_file(made: MadeTask, wishes: Wishes) -> bytes:
 
 
 async def make_tasks(
-    repository: Repository, commits: Iterable[Commit], wishes: Wishes, isolation: Isolation, *, at_once: int
+    repository: Repository,
+    commits: Iterable[Commit],
+    wishes: Wishes,
+    isolation: Isolation,
+    *,
+    at_once: int,
+    tell: Callable[[Commit], None] = lambda _: None,
 ) -> AsyncIterator[tuple[Commit, MadeTask | NoTask]]:
-    """Try commits, a few at once, and tell of each in the order they were named."""
-    waiting: list[tuple[Commit, asyncio.Task[MadeTask]]] = []
+    """Try commits, a few at once, and give what came of each in the order they were named. `tell` hears which one begins."""
+    turns = asyncio.Semaphore(at_once)
+    waiting: deque[tuple[Commit, asyncio.Task[MadeTask]]] = deque()
     remaining = iter(commits)
+
+    async def make(commit: Commit) -> MadeTask:
+        async with turns:
+            tell(commit)
+            return await make_task(repository, commit, wishes, isolation)
+
     try:
         while True:
-            while len(waiting) < at_once and (commit := next(remaining, None)) is not None:
-                waiting.append((commit, asyncio.create_task(make_task(repository, commit, wishes, isolation))))
+            # One that takes long holds up no other: those behind it are tried meanwhile.
+            while len(waiting) < _AHEAD * at_once and (commit := next(remaining, None)) is not None:
+                waiting.append((commit, asyncio.create_task(make(commit))))
             if not waiting:
                 return
-            commit, trying = waiting.pop(0)
+            commit, trying = waiting.popleft()
             try:
                 yield commit, await trying
             except NoTask as reason:
