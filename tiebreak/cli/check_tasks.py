@@ -126,10 +126,8 @@ class _Progress:
 
 def _control(label: str) -> str:
     """What a control is called, by its contestant's label."""
-    return next(
-        (name for agent, name in CHEATS.items() if agent.partition(":")[2] == label.rpartition(" · ")[2].rpartition(":")[2]),
-        label,
-    )
+    agent = label.rpartition(" · ")[2]
+    return next((name for spelled, name in CHEATS.items() if agent.endswith(f":{spelled.rpartition(':')[2]}")), agent)
 
 
 def _suites(summary: Summary) -> dict[str, str]:
