@@ -122,7 +122,7 @@ async def test_a_commit_that_takes_long_holds_up_no_other(monkeypatch: pytest.Mo
     )
 
     async with asyncio.timeout(20):
-        assert [commit.id async for commit, _ in made] == list("012345")
+        assert [tried.commit.id async for tried in made] == list("012345")
     assert begun == list("012345")
 
 

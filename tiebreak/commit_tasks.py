@@ -6,6 +6,7 @@ import asyncio
 import math
 import re
 import shutil
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -85,6 +86,15 @@ class MadeTask:
         """A name for its folder."""
         subject = re.sub(r"[^a-z0-9]+", "-", self.commit.message.partition("\n")[0].lower())
         return slug(f"{self.commit.id[:8]}-{subject[:40].strip('-')}".strip("-"))
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of trying a commit."""
+
+    commit: Commit
+    outcome: MadeTask | NoTask
+    seconds: float
 
 
 def divided(paths: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -202,7 +212,11 @@ def _statuses(verdict: Verdict) -> dict[str, str]:
 def _why_nothing_passes(verdict: Verdict) -> str:
     if any(test.passed for test in verdict.tests):
         return _NOTHING_TO_MEND
-    last = next((line.strip() for line in reversed(verdict.output.splitlines()[:-1]) if line.strip().startswith("E ")), "")
+    if verdict.tests and all(test.status == "skipped" for test in verdict.tests):
+        return "its tests skip themselves here"
+    lines = [line.strip() for line in verdict.output.splitlines()]
+    # What pytest says of an error, or the last that any other runner says.
+    last = next((line for line in reversed(lines[:-1]) if line.startswith("E ")), lines[-1] if lines else "")
     return f"its tests do not pass after it{f': {last[:160]}' if last else ''}"
 
 
@@ -264,30 +278,31 @@ async def make_tasks(
     *,
     at_once: int,
     tell: Callable[[Commit], None] = lambda _: None,
-) -> AsyncIterator[tuple[Commit, MadeTask | NoTask]]:
+) -> AsyncIterator[Tried]:
     """Try commits, a few at once, and give what came of each in the order they were named. `tell` hears which one begins."""
     turns = asyncio.Semaphore(at_once)
-    waiting: deque[tuple[Commit, asyncio.Task[MadeTask]]] = deque()
+    waiting: deque[asyncio.Task[Tried]] = deque()
     remaining = iter(commits)
 
-    async def make(commit: Commit) -> MadeTask:
+    async def attempt(commit: Commit) -> Tried:
         async with turns:
             tell(commit)
-            return await make_task(repository, commit, wishes, isolation)
+            began = time.monotonic()
+            try:
+                outcome: MadeTask | NoTask = await make_task(repository, commit, wishes, isolation)
+            except NoTask as reason:
+                outcome = reason
+            return Tried(commit, outcome, time.monotonic() - began)
 
     try:
         while True:
             # One that takes long holds up no other: those behind it are tried meanwhile.
             while len(waiting) < _AHEAD * at_once and (commit := next(remaining, None)) is not None:
-                waiting.append((commit, asyncio.create_task(make(commit))))
+                waiting.append(asyncio.create_task(attempt(commit)))
             if not waiting:
                 return
-            commit, trying = waiting.popleft()
-            try:
-                yield commit, await trying
-            except NoTask as reason:
-                yield commit, reason
+            yield await waiting.popleft()
     finally:
-        for _, trying in waiting:
+        for trying in waiting:
             trying.cancel()
-        await asyncio.gather(*(trying for _, trying in waiting), return_exceptions=True)
+        await asyncio.gather(*waiting, return_exceptions=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 from tiebreak.cli import exits
 from tiebreak.cli.check_tasks import prove
 from tiebreak.cli.console import Console, counted
-from tiebreak.commit_tasks import MadeTask, NoTask, Wishes, divided, make_tasks, why_no_candidate, write_task
+from tiebreak.commit_tasks import MadeTask, Tried, Wishes, divided, make_tasks, why_no_candidate, write_task
 from tiebreak.core.errors import UsageError
 from tiebreak.datasets.repository import Commit, Repository, RepositoryError
 from tiebreak.pipeline import loop_factory
@@ -59,22 +58,19 @@ class Progress:
     """Says what is done while it is done: a line when a commit's tests begin, and one when it is known what came of it."""
 
     def __init__(self, console: Console, count: int) -> None:
-        self._console, self._count = console, count
-        self._begun: dict[str, float] = {}
+        self._console, self._count, self._begun = console, count, 0
 
     def begins(self, commit: Commit) -> None:
         """A commit is tried."""
-        self._begun[commit.id] = time.monotonic()
-        number = len(self._begun)
-        self._console.line(f"· {_named(commit)}: trying its tests, {number} of {self._count}", style="dim")
+        self._begun += 1
+        self._console.line(f"· {_named(commit)}: trying its tests, {self._begun} of {self._count}", style="dim")
 
-    def ended(self, commit: Commit, found: MadeTask | NoTask) -> None:
+    def ended(self, tried: Tried) -> None:
         """It made a task, or it made none, for this reason."""
-        made = isinstance(found, MadeTask)
-        words = _in_words(found) if isinstance(found, MadeTask) else str(found)
-        seconds = time.monotonic() - self._begun.get(commit.id, time.monotonic())
+        made = isinstance(tried.outcome, MadeTask)
+        words = _in_words(tried.outcome) if isinstance(tried.outcome, MadeTask) else str(tried.outcome)
         mark, style = ("✓", "") if made else ("–", "dim")
-        self._console.line(f"{mark} {_named(commit)}: {words} ({seconds:.0f} s)", style=style)
+        self._console.line(f"{mark} {_named(tried.commit)}: {words} ({tried.seconds:.0f} s)", style=style)
 
 
 def _named(commit: Commit) -> str:
@@ -116,10 +112,10 @@ async def _made(sources: Sources, repository: Repository, output: Path, wishes: 
     commits = [*named, *candidates]
     results = make_tasks(repository, commits, wishes, isolation, at_once=at_once, tell=progress.begins)
     async with contextlib.aclosing(results):  # type: ignore[type-var]
-        async for commit, found in results:
-            progress.ended(commit, found)
-            if isinstance(found, MadeTask):
-                written.append(await asyncio.to_thread(write_task, found, output, repository, wishes))
+        async for tried in results:
+            progress.ended(tried)
+            if isinstance(tried.outcome, MadeTask):
+                written.append(await asyncio.to_thread(write_task, tried.outcome, output, repository, wishes))
             if sources.history and len(written) >= sources.limit:
                 break
     return written
