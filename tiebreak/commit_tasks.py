@@ -24,6 +24,7 @@ from tiebreak.datasets.repository import RUNNER_SETTINGS, TEST_FILES, Commit, Pa
 from tiebreak.datasets.suites import RUN_PYTEST, holds_tests, suite_of
 from tiebreak.datasets.task_environment import as_solution, environment_of
 from tiebreak.datasets.task_markdown import FrontMatter, PackagesPart
+from tiebreak.sandbox.run_pytest import DRAWS
 from tiebreak.sandbox.workspace import Workspace
 
 TIMES = 3
@@ -55,7 +56,7 @@ class Wishes:
     npm: tuple[str, ...] = ()
     setup: str = ""
     timeout_s: float | None = None
-    """Most seconds for the tests; None: as many as follow from how long the solution took."""
+    """Most seconds for the tests, each time they are run; None: as many as follow from how long the solution took."""
     memory_mb: int = 2048
 
     @property
@@ -138,7 +139,8 @@ async def make_task(repository: Repository, commit: Commit, wishes: Wishes, isol
         fail_to_pass=failing,
         pass_to_pass=tuple(test for test in steady if before.get(test) == "passed"),
         flaky=tuple(test for test, statuses in after.items() if "passed" in statuses and test not in steady),
-        timeout_s=wishes.timeout_s or limit_for(seconds),
+        # A task's check draws the twins of its tests several times; while it was tried, they ran once at a time.
+        timeout_s=DRAWS * wishes.timeout_s if wishes.timeout_s else limit_for(seconds),
     )
 
 
