@@ -93,10 +93,10 @@ async def test_a_commit_is_tried_with_no_more_processes_than_it_takes(
     names["kept"] = commit(tmp_path / "shop", "Test what is there", kept)
     repository = Repository(tmp_path / "shop")
     chosen = next(repository.commits(names[name]))
-    trying = make_task(repository, chosen, Wishes(python=sys.executable), isolation_at("bubblewrap"))
+    trying = make_task(repository, chosen, Wishes(python=sys.executable, timeout_s=60), isolation_at("bubblewrap"))
 
     if name == "feature":
-        await trying
+        assert (await trying).timeout_s == 3 * 60, "its check runs the tests three times"
     else:
         with pytest.raises(NoTask):
             await trying
