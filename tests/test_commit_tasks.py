@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from support.command import run
 from support.repositories import BOTH, commit, git, shop
 
-from tiebreak.commit_tasks import limit_for
+from tiebreak import commit_tasks
+from tiebreak.commit_tasks import NoTask, Wishes, limit_for, make_task
 from tiebreak.core.errors import DatasetError
+from tiebreak.datasets.repository import Commit, Repository
 from tiebreak.datasets.tasks import load, spelled
+from tiebreak.sandbox import judge
+from tiebreak.sandbox.isolation import isolation_at
 
 pytestmark = pytest.mark.needs("bubblewrap")
 PYTHON = ("--python", sys.executable)
@@ -49,6 +56,76 @@ def test_a_history_gives_the_commits_that_can_be_proven(history: tuple[Path, dic
     assert names["words"][:8] not in said and names["untested"][:8] not in said
 
 
+def test_what_is_done_is_told_while_it_is_done(history: tuple[Path, dict[str, str], str]) -> None:
+    """Also where nobody looks at a terminal: a line when a commit is tried, and one with what came of it."""
+    _, names, said = history
+
+    lines = said.splitlines()
+
+    assert lines[0].startswith("2 commits to be tried, the newest first, until 20 tasks are made.")
+    assert "1 others: it changes no code" in lines[0] and "1 others: it changes no tests" in lines[0]
+    for name in ("feature", "broken"):
+        begun = next(place for place, line in enumerate(lines) if line.startswith(f"· {names[name][:8]}"))
+        ended = next(
+            place for place, line in enumerate(lines) if line.startswith((f"✓ {names[name][:8]}", f"– {names[name][:8]}"))
+        )
+        assert begun < ended
+        assert "of 2" in lines[begun] and lines[ended].endswith(" s)")
+    refused = next(line for line in lines if line.startswith("–"))
+    assert "its tests do not pass after it: E   ModuleNotFoundError: No module named 'nothing_of_that_name'" in refused
+
+
+@pytest.mark.parametrize(("name", "processes"), [("feature", 5), ("broken", 3), ("kept", 1)])
+async def test_a_commit_is_tried_with_no_more_processes_than_it_takes(
+    name: str, processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once before, twice for the twins, twice more after; what cannot make a task is found out sooner."""
+    started: list[str] = []
+    real = judge._Service._suite_ran
+
+    async def counted(self: judge._Service, request: dict[str, Any], channel: socket.socket) -> dict[str, Any]:
+        started.append(request["program"])
+        return await real(self, request, channel)
+
+    monkeypatch.setattr(judge._Service, "_suite_ran", counted)
+    names = shop(tmp_path / "shop")
+    kept = {"src/shop/sums.py": f"# Sums?\n{BOTH}", "tests/test_more.py": "from shop import sums\ndef test_it(): assert sums\n"}
+    names["kept"] = commit(tmp_path / "shop", "Test what is there", kept)
+    repository = Repository(tmp_path / "shop")
+    chosen = next(repository.commits(names[name]))
+    trying = make_task(repository, chosen, Wishes(python=sys.executable, timeout_s=60), isolation_at("bubblewrap"))
+
+    if name == "feature":
+        assert (await trying).timeout_s == 3 * 60, "its check runs the tests three times"
+    else:
+        with pytest.raises(NoTask):
+            await trying
+
+    assert len(started) == processes
+
+
+async def test_a_commit_that_takes_long_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes of them is told in their order all the same."""
+    begun, go_on = list[str](), asyncio.Event()
+
+    async def slow_first(repository: Repository, commit: Commit, *_: object) -> Commit:
+        if commit.id == "0":
+            await go_on.wait()
+        elif commit.id == "4":
+            go_on.set()
+        return commit
+
+    monkeypatch.setattr(commit_tasks, "make_task", slow_first)
+    commits = [Commit(str(number), "", "") for number in range(6)]
+    made = commit_tasks.make_tasks(
+        Repository(Path()), commits, Wishes(), isolation_at("none"), at_once=2, tell=lambda commit: begun.append(commit.id)
+    )
+
+    async with asyncio.timeout(20):
+        assert [tried.commit.id async for tried in made] == list("012345")
+    assert begun == list("012345")
+
+
 def test_no_cheat_passes_a_made_task(tmp_path: Path) -> None:
     names = shop(tmp_path / "shop")
     chosen = ("--from-commit", names["feature"], "--repo", "shop", "--output", "tasks")
@@ -57,6 +134,9 @@ def test_no_cheat_passes_a_made_task(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 task proven, 0 not" in done.stdout
+    assert "1 task: doing nothing, the solution and 14 attacks on each, 16 attempts" in done.stdout
+    assert "· an object equal to everything: tried on all (" in done.stdout
+    assert "· solution: tried on all (" in done.stdout
 
 
 NODE_TEST = """

@@ -6,6 +6,8 @@ import asyncio
 import math
 import re
 import shutil
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -22,6 +24,7 @@ from tiebreak.datasets.repository import RUNNER_SETTINGS, TEST_FILES, Commit, Pa
 from tiebreak.datasets.suites import RUN_PYTEST, holds_tests, suite_of
 from tiebreak.datasets.task_environment import as_solution, environment_of
 from tiebreak.datasets.task_markdown import FrontMatter, PackagesPart
+from tiebreak.sandbox.run_pytest import DRAWS
 from tiebreak.sandbox.workspace import Workspace
 
 TIMES = 3
@@ -32,6 +35,8 @@ _SHORTEST_LIMIT_S, _LONGEST_LIMIT_S = 120.0, 1200.0
 _TRIED_S = 300.0
 """So long each trial may take where nothing else was asked for: a commit whose tests hang is no task."""
 _NOTHING_TO_MEND = "its tests pass before it as well"
+_AHEAD = 3
+"""So many times more commits than are tried at once may be waited for."""
 _ROOM = 20
 """So many times longer than here may tests take on a slower or busier machine."""
 _LONGEST_PROMPT = 8_000
@@ -40,10 +45,6 @@ _TRAILER = re.compile(r"^(?:[A-Z][\w-]+-by|Change-Id|Co-authored-by|Refs?|Closes
 
 class NoTask(BenchmarkError):
     """Why no task can be made of a commit."""
-
-
-Tell = Callable[[str], None]
-"""Is told what is done next."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class Wishes:
     npm: tuple[str, ...] = ()
     setup: str = ""
     timeout_s: float | None = None
-    """Most seconds for the tests; None: as many as follow from how long the solution took."""
+    """Most seconds for the tests, each time they are run; None: as many as follow from how long the solution took."""
     memory_mb: int = 2048
 
     @property
@@ -88,6 +89,15 @@ class MadeTask:
         return slug(f"{self.commit.id[:8]}-{subject[:40].strip('-')}".strip("-"))
 
 
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of trying a commit."""
+
+    commit: Commit
+    outcome: MadeTask | NoTask
+    seconds: float
+
+
 def divided(paths: Iterable[str]) -> tuple[list[str], list[str]]:
     """Changed files: what the tests are made of, and everything else."""
     listed = list(paths)
@@ -106,9 +116,7 @@ def why_no_candidate(tests: Sequence[str], code: Sequence[str]) -> str:
     return ""
 
 
-async def make_task(
-    repository: Repository, commit: Commit, wishes: Wishes, isolation: Isolation, tell: Tell = lambda _: None
-) -> MadeTask:
+async def make_task(repository: Repository, commit: Commit, wishes: Wishes, isolation: Isolation) -> MadeTask:
     """The task of a commit, tried: its tests fail before, and pass after as often as they are run. Raises NoTask."""
     try:
         tests, code = divided(await asyncio.to_thread(repository.changed, commit.parent, commit.id))
@@ -118,7 +126,7 @@ async def make_task(
         task = await asyncio.to_thread(_task_before, repository, commit, wishes, patches)
     except ValueError as error:
         raise NoTask(str(error)) from None
-    before, after, seconds = await _tried(task, isolation, tell)
+    before, after, seconds = await _tried(task, isolation)
     steady = [test for test, statuses in after.items() if set(statuses) == {"passed"}]
     failing = tuple(test for test in steady if before.get(test) != "passed")
     if not failing:
@@ -131,7 +139,8 @@ async def make_task(
         fail_to_pass=failing,
         pass_to_pass=tuple(test for test in steady if before.get(test) == "passed"),
         flaky=tuple(test for test, statuses in after.items() if "passed" in statuses and test not in steady),
-        timeout_s=wishes.timeout_s or limit_for(seconds),
+        # A task's check draws the twins of its tests several times; while it was tried, they ran once at a time.
+        timeout_s=DRAWS * wishes.timeout_s if wishes.timeout_s else limit_for(seconds),
     )
 
 
@@ -166,14 +175,13 @@ def _solution(code: Patched) -> Solution:
     return solution
 
 
-async def _tried(task: Task, isolation: Isolation, tell: Tell) -> tuple[dict[str, str], dict[str, list[str]], float]:
+async def _tried(task: Task, isolation: Isolation) -> tuple[dict[str, str], dict[str, list[str]], float]:
     """What each test does before the solution, and each time after it; and how long they took at most."""
     assert task.check is not None and task.solution is not None
     # Nobody cheats here: pytest's word is believed, and its twins only have to show once that they can fail.
     believed, judged = _drawing(task.check, 0), _drawing(task.check, 1)
     try:
         async with Workspace.open(task, isolation=isolation) as workspace:
-            tell("its tests on the files before it")
             before = _statuses(await workspace.verify(believed))
             if before and set(before.values()) == {"passed"}:
                 raise NoTask(_NOTHING_TO_MEND)
@@ -182,7 +190,6 @@ async def _tried(task: Task, isolation: Isolation, tell: Tell) -> tuple[dict[str
                 raise NoTask(f"its change cannot be made again: {applied.output[-300:]}")
             verdicts: list[Verdict] = []
             for number in range(TIMES):
-                tell(f"its tests after it, {number + 1} of {TIMES}")
                 verdicts.append(await workspace.verify(believed if number else judged))
                 if not any(test.passed and before.get(test.id) != "passed" for test in verdicts[-1].tests):
                     raise NoTask(_why_nothing_passes(verdicts[-1]))
@@ -207,7 +214,11 @@ def _statuses(verdict: Verdict) -> dict[str, str]:
 def _why_nothing_passes(verdict: Verdict) -> str:
     if any(test.passed for test in verdict.tests):
         return _NOTHING_TO_MEND
-    last = next((line.strip() for line in reversed(verdict.output.splitlines()[:-1]) if line.strip().startswith("E ")), "")
+    if verdict.tests and all(test.status == "skipped" for test in verdict.tests):
+        return "its tests skip themselves here"
+    lines = [line.strip() for line in verdict.output.splitlines()]
+    # What pytest says of an error, or the last that any other runner says.
+    last = next((line for line in reversed(lines[:-1]) if line.startswith("E ")), lines[-1] if lines else "")
     return f"its tests do not pass after it{f': {last[:160]}' if last else ''}"
 
 
@@ -262,23 +273,38 @@ def _task_file(made: MadeTask, wishes: Wishes) -> bytes:
 
 
 async def make_tasks(
-    repository: Repository, commits: Iterable[Commit], wishes: Wishes, isolation: Isolation, *, at_once: int
-) -> AsyncIterator[tuple[Commit, MadeTask | NoTask]]:
-    """Try commits, a few at once, and tell of each in the order they were named."""
-    waiting: list[tuple[Commit, asyncio.Task[MadeTask]]] = []
+    repository: Repository,
+    commits: Iterable[Commit],
+    wishes: Wishes,
+    isolation: Isolation,
+    *,
+    at_once: int,
+    tell: Callable[[Commit], None] = lambda _: None,
+) -> AsyncIterator[Tried]:
+    """Try commits, a few at once, and give what came of each in the order they were named. `tell` hears which one begins."""
+    turns = asyncio.Semaphore(at_once)
+    waiting: deque[asyncio.Task[Tried]] = deque()
     remaining = iter(commits)
+
+    async def attempt(commit: Commit) -> Tried:
+        async with turns:
+            tell(commit)
+            began = time.monotonic()
+            try:
+                outcome: MadeTask | NoTask = await make_task(repository, commit, wishes, isolation)
+            except NoTask as reason:
+                outcome = reason
+            return Tried(commit, outcome, time.monotonic() - began)
+
     try:
         while True:
-            while len(waiting) < at_once and (commit := next(remaining, None)) is not None:
-                waiting.append((commit, asyncio.create_task(make_task(repository, commit, wishes, isolation))))
+            # One that takes long holds up no other: those behind it are tried meanwhile.
+            while len(waiting) < _AHEAD * at_once and (commit := next(remaining, None)) is not None:
+                waiting.append(asyncio.create_task(attempt(commit)))
             if not waiting:
                 return
-            commit, trying = waiting.pop(0)
-            try:
-                yield commit, await trying
-            except NoTask as reason:
-                yield commit, reason
+            yield await waiting.popleft()
     finally:
-        for _, trying in waiting:
+        for trying in waiting:
             trying.cancel()
-        await asyncio.gather(*(trying for _, trying in waiting), return_exceptions=True)
+        await asyncio.gather(*waiting, return_exceptions=True)

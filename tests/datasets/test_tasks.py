@@ -284,11 +284,44 @@ def test_an_exercism_folder_hides_its_tests_and_its_example(tmp_path):
     assert "Return two." in sample.prompt and "two_fer.py" in sample.prompt
 
 
+JEST = {"jest": "^29.7.0", "babel-jest": "^29.6.4", "@babel/core": "^7.25.2"}
+NOT_FOR_TESTS = {"eslint": "^8.49.0", "@exercism/eslint-config-javascript": "^0.6.0", "@types/jest": "^29.5.12"}
+
+
+def test_an_exercise_in_javascript_is_run_by_jest_with_every_test_switched_on(tmp_path):
+    """What its tests need comes from npm, once for all exercises; what its author writes code with does not."""
+    samples = []
+    for name in ("two-fer", "three-fer"):
+        home = exercise(
+            tmp_path / name, language="js", test="describe('d', () => { test('a', f); xtest('b', f); xit('c', f); })\n"
+        )
+        about = {"name": name, "devDependencies": {**JEST, **NOT_FOR_TESTS}}
+        write(home / "package.json", json.dumps(about))
+        samples.append(read_task(home))
+
+    task = samples[0].task
+    assert task.check.script == 'python3 -I "$RUN_SUITE" env CI=true jest --runTestsByPath two_fer_test.js\n'
+    assert task.check.files[0].content == b"describe('d', () => { test('a', f); test('b', f); it('c', f); })\n"
+    assert "package.json" in task.check.restore
+    (package,) = task.environment.npm
+    assert json.loads(package.content)["dependencies"] == JEST
+    assert samples[1].task.environment == task.environment
+
+
+@pytest.mark.parametrize("version", ["git+https://example.com/jest.git", "file:../jest", "https://example.com/jest.tgz", "*"])
+def test_an_exercise_installs_only_what_a_registry_publishes(tmp_path, version):
+    home = exercise(tmp_path / "two-fer", language="js", test="test('a', f)\n")
+    write(home / "package.json", json.dumps({"devDependencies": {"jest": version}}))
+
+    with pytest.raises(DatasetError, match="which jest"):
+        load(spelled([tmp_path]))
+
+
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
         ({"language": "zig"}, "exercises in .zig cannot be tested here"),
-        ({"language": "js", "test": "import {test} from '@jest/globals'\n"}, "want jest"),
+        ({"language": "js", "test": "import {test} from '@jest/globals'\n"}, "which jest"),
     ],
 )
 def test_an_exercise_without_its_tools_is_skipped_with_its_reason(tmp_path, changed, reason):

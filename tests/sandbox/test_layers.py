@@ -138,3 +138,31 @@ async def test_a_set_up_runs_once_and_is_part_of_the_start(tmp_path: Path) -> No
 
     with pytest.raises(SandboxError, match=r"set-up failed \(exit code 3\)"):
         await said(Task(environment=Environment(setup="exit 3")), "true", tmp_path)
+
+
+FAKE_NPM = """\
+#!/bin/sh
+echo "$@" >> {log}
+mkdir -p node_modules/.bin
+printf '#!/bin/sh\necho jest of the layer\n' > node_modules/.bin/jest
+chmod +x node_modules/.bin/jest
+"""
+
+
+@pytest.mark.parametrize(("files", "verb"), [(("package.json",), "install"), (("package.json", "package-lock.json"), "ci")])
+async def test_packages_of_npm_are_installed_once_without_their_scripts(
+    files: tuple[str, ...], verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a lock file what it says; without one what is found the first time."""
+    npm, log = tmp_path / "bin" / "npm", tmp_path / "npm.log"
+    npm.parent.mkdir()
+    npm.write_text(FAKE_NPM.format(log=log))
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{npm.parent}{os.pathsep}{os.environ['PATH']}")
+    task = Task(environment=Environment(npm=tuple(TaskFile(path=name, content=b"{}") for name in files)))
+
+    assert await said(task, "jest", tmp_path) == "jest of the layer"
+    assert await said(task, "jest", tmp_path) == "jest of the layer"
+
+    (call,) = log.read_text().splitlines()
+    assert call.split()[:2] == [verb, "--ignore-scripts"]

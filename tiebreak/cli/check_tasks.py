@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import msgspec
+from msgspec import structs
 
 from tiebreak.cli import exits
 from tiebreak.cli.console import Console, counted
@@ -20,11 +22,16 @@ from tiebreak.cli.terminal import harmless_json
 from tiebreak.config import shipped
 from tiebreak.contestants import cross
 from tiebreak.core.contestant import PLAIN
+from tiebreak.core.events import ContestantFinished, ContestantStarted, Event
+from tiebreak.core.protocols import Dataset
 from tiebreak.core.run import Pace, Protocol, RunSpec, Source, TaskRules
+from tiebreak.core.sample import Sample
 from tiebreak.core.work import WorkOutcome
+from tiebreak.datasets.suites import RUN_PYTEST
+from tiebreak.datasets.tasks import Tasks
 from tiebreak.engine.task_control import FAILS_SOLUTION
 from tiebreak.pipeline import Plan, loop_factory, make_plan, run_plan
-from tiebreak.registry import agent_ref, make_ref, spelled_tasks
+from tiebreak.registry import agent_ref, load_dataset, make_ref, spelled_tasks
 from tiebreak.report.summary import Summary
 from tiebreak.report.work import Attempt
 from tiebreak.report.work_files import attempts_by_trial
@@ -69,11 +76,11 @@ def prove(paths: Sequence[str], how: How | None = None) -> int:
     console = Console(to_stderr=how.as_json)
     with tempfile.TemporaryDirectory(prefix="tiebreak-check-") as folder:
         spec = _spec(paths or [str(shipped("tasks"))], Path(folder), how)
-        plan = make_plan(spec, dataset=task_set(spec.protocol, console))
+        plan = make_plan(spec, dataset=_for_verdicts(task_set(spec.protocol, console) or load_dataset(spec.protocol.dataset)))
         for path, reason in plan.dataset.skipped:
             console.line(f"skipped {path}: {reason}", style="yellow")
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            summary = runner.run(run_plan(plan))
+            summary = runner.run(run_plan(plan, watch=_Progress(console, len(plan.dataset)).hear))
         tests = _tests_by_task(Path(folder)) if how.as_json else {}
     problems, suites = _all_problems(plan, summary), _suites(summary)
     tasks = list(dict.fromkeys(a.sample for c in summary.contestants if c.work for a in c.work.attempts))
@@ -85,6 +92,42 @@ def prove(paths: Sequence[str], how: How | None = None) -> int:
         console.line(f"{'✗' if found else '✓'} {task}{': ' if words else ''}{'; '.join(words)}", style="red" if found else "")
     console.line(f"{counted(len(tasks) - len(problems), 'task')} proven, {len(problems)} not.")
     return exits.PARTIAL if problems else exits.DONE
+
+
+def _for_verdicts(tasks: Dataset) -> Dataset:
+    """The tasks with checks that end as soon as their verdict is known: of an attack nothing else matters."""
+    return cast(Dataset, Tasks(tasks.name, (_for_verdict(tasks[place]) for place in range(len(tasks))), tasks.skipped))
+
+
+def _for_verdict(sample: Sample) -> Sample:
+    task = sample.task
+    if task is None or task.check is None:
+        return sample
+    check = structs.replace(task.check, script=task.check.script.replace(RUN_PYTEST, f"{RUN_PYTEST} --verdict"))
+    return structs.replace(sample, task=structs.replace(task, check=check))
+
+
+class _Progress:
+    """Says which controls are done, one line each: with many tasks they take a while."""
+
+    def __init__(self, console: Console, tasks: int) -> None:
+        self._console, self._tasks, self._begun = console, tasks, time.monotonic()
+
+    def hear(self, event: Event) -> None:
+        """A control was tried on every task, or the first one begins."""
+        if isinstance(event, ContestantStarted) and event.position == 1:
+            attempts = counted(self._tasks * event.contestants, "attempt")
+            words = f"{counted(self._tasks, 'task')}: doing nothing, the solution and {len(CHEATS)} attacks on each, {attempts}"
+            self._console.line(words, style="dim")
+        if isinstance(event, ContestantFinished):
+            seconds = time.monotonic() - self._begun
+            self._console.line(f"· {_control(event.contestant)}: tried on all ({seconds:.0f} s so far)", style="dim")
+
+
+def _control(label: str) -> str:
+    """What a control is called, by its contestant's label."""
+    agent = label.rpartition(" · ")[2]
+    return next((name for spelled, name in CHEATS.items() if agent.endswith(f":{spelled.rpartition(':')[2]}")), agent)
 
 
 def _suites(summary: Summary) -> dict[str, str]:

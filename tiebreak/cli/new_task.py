@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +14,14 @@ from typing import Any
 from tiebreak.cli import exits
 from tiebreak.cli.check_tasks import prove
 from tiebreak.cli.console import Console, counted
-from tiebreak.commit_tasks import MadeTask, Wishes, divided, make_tasks, why_no_candidate, write_task
+from tiebreak.commit_tasks import MadeTask, Tried, Wishes, divided, make_tasks, why_no_candidate, write_task
 from tiebreak.core.errors import UsageError
 from tiebreak.datasets.repository import Commit, Repository, RepositoryError
 from tiebreak.pipeline import loop_factory
 from tiebreak.sandbox.isolation import detect_isolation
 
-_AT_ONCE = 2
+_LEAST_AT_ONCE = 2
+_LONGEST_SUBJECT = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +36,45 @@ class Sources:
     limit: int = 20
 
     def chosen(self, repository: Repository) -> Iterator[Commit]:
-        """The commits, one after the other."""
+        """The commits that are named, one after the other."""
         for name in self.commits:
             found = next(repository.commits(f"{repository.resolve(name)}"), None)
             if found is None or found.id != repository.resolve(name):
                 raise UsageError(f"{name} is a merge, or the first commit; --from-pr BASE..HEAD takes a range")
             yield found
         yield from (repository.range(name) for name in self.pull_requests)
-        if self.history:
-            yield from filter(lambda commit: _may_be_task(repository, commit), repository.commits(self.history))
+
+    def candidates(self, repository: Repository) -> tuple[list[Commit], Counter[str]]:
+        """The commits of a history that may make tasks, and how many may not, by reason."""
+        may, refused = list[Commit](), Counter[str]()
+        for commit in repository.commits(self.history) if self.history else ():
+            reason = why_no_candidate(*divided(repository.changed(commit.parent, commit.id)))
+            refused.update([reason] if reason else ())
+            may += [] if reason else [commit]
+        return may, refused
 
 
-def _may_be_task(repository: Repository, commit: Commit) -> bool:
-    return not why_no_candidate(*divided(repository.changed(commit.parent, commit.id)))
+class Progress:
+    """Says what is done while it is done: a line when a commit's tests begin, and one when it is known what came of it."""
+
+    def __init__(self, console: Console, count: int) -> None:
+        self._console, self._count, self._begun = console, count, 0
+
+    def begins(self, commit: Commit) -> None:
+        """A commit is tried."""
+        self._begun += 1
+        self._console.line(f"· {_named(commit)}: trying its tests, {self._begun} of {self._count}", style="dim")
+
+    def ended(self, tried: Tried) -> None:
+        """It made a task, or it made none, for this reason."""
+        made = isinstance(tried.outcome, MadeTask)
+        words = _in_words(tried.outcome) if isinstance(tried.outcome, MadeTask) else str(tried.outcome)
+        mark, style = ("✓", "") if made else ("–", "dim")
+        self._console.line(f"{mark} {_named(tried.commit)}: {words} ({tried.seconds:.0f} s)", style=style)
+
+
+def _named(commit: Commit) -> str:
+    return f"{commit.id[:8]} {commit.message.partition(chr(10))[0][:_LONGEST_SUBJECT]}"
 
 
 def make(*, repo: Path, output: Path, no_cheats: bool, **flags: Any) -> int:
@@ -73,19 +103,29 @@ def _absolute(folder: Path) -> Path:
 
 async def _made(sources: Sources, repository: Repository, output: Path, wishes: Wishes, console: Console) -> list[Path]:
     isolation = await detect_isolation()
-    written: list[Path] = []
-    results = make_tasks(repository, sources.chosen(repository), wishes, isolation, at_once=_AT_ONCE)
-    async for commit, found in results:
-        subject = commit.message.partition("\n")[0][:60]
-        if isinstance(found, MadeTask):
-            written.append(await asyncio.to_thread(write_task, found, output, repository, wishes))
-            console.line(f"✓ {commit.id[:8]} {subject}: {_in_words(found)}")
-        else:
-            console.line(f"– {commit.id[:8]} {subject}: {found}", style="dim")
-        if sources.history and len(written) >= sources.limit:
-            await results.aclose()  # type: ignore[attr-defined]
-            break
+    named = list(sources.chosen(repository))
+    candidates, refused = sources.candidates(repository)
+    if sources.history:
+        console.line(_about_history(len(candidates), refused, sources.limit))
+    progress, written = Progress(console, len(named) + len(candidates)), list[Path]()
+    at_once = max(_LEAST_AT_ONCE, len(os.sched_getaffinity(0)))
+    commits = [*named, *candidates]
+    results = make_tasks(repository, commits, wishes, isolation, at_once=at_once, tell=progress.begins)
+    async with contextlib.aclosing(results):  # type: ignore[type-var]
+        async for tried in results:
+            progress.ended(tried)
+            if isinstance(tried.outcome, MadeTask):
+                written.append(await asyncio.to_thread(write_task, tried.outcome, output, repository, wishes))
+            if sources.history and len(written) >= sources.limit:
+                break
     return written
+
+
+def _about_history(candidates: int, refused: Counter[str], limit: int) -> str:
+    """How many commits of a history are tried, and why the others are not."""
+    others = "; ".join(f"{count} others: {reason}" for reason, count in refused.most_common())
+    first = f"{counted(candidates, 'commit')} to be tried, the newest first, until {counted(limit, 'task')} are made."
+    return f"{first} {others}".rstrip()
 
 
 def _in_words(made: MadeTask) -> str:

@@ -91,7 +91,8 @@ class OwnThread:
         return piece.settle(None, TookTooLong())
 
     def _begin(self) -> SimpleQueue[_Piece]:
-        self._queue = queue = SimpleQueue()
+        queue: SimpleQueue[_Piece] = SimpleQueue()
+        self._queue = queue
         threading.Thread(target=self._work, args=(queue,), name="own-functions", daemon=True).start()
         return queue
 

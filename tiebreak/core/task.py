@@ -79,7 +79,7 @@ class Environment(Record, frozen=True, kw_only=True):
     pip: tuple[TaskFile, ...] = ()
     """Lock files of Python packages, installed once into a layer of their own."""
     npm: tuple[TaskFile, ...] = ()
-    """package.json and package-lock.json, installed once into a layer of their own."""
+    """package.json and package-lock.json, installed once into a layer of their own. Without a lock, as they are found then."""
     image: Image | None = None
     """The system the task sees instead of this machine's."""
     setup: str = ""

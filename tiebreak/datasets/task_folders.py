@@ -339,6 +339,10 @@ class _Language:
     """The script; {tests} stands for the test files."""
     processes: int = TaskLimits().processes
     """Most processes and threads."""
+    packages: bytes = b""
+    """A package.json of what the tests need from npm."""
+    settings: tuple[str, ...] = ()
+    """Globs of files that steer the runner of tests: the work does not decide what is in them."""
     refused: str = ""
     """Why its tests cannot run here, whatever is installed."""
 
@@ -348,6 +352,12 @@ mkdir "$TMPDIR"/{name} && cp -r . "$TMPDIR"/{name} && cd "$TMPDIR"/{name}
 cmake -S . -B build -DEXERCISM_RUN_ALL_TESTS=1 && cmake --build build"""
 """Their CMakeLists.txt names everything by the folder it lies in."""
 _PYTEST = 'python3 -I "$RUN_PYTEST" {tests}'
+_JEST = 'python3 -I "$RUN_SUITE" env CI=true jest --runTestsByPath {tests}'
+_JEST_SETTINGS = ("package.json", "jest.config.*", "babel.config.*", ".babelrc*")
+_NO_TEST_NEEDS = re.compile(r"eslint|prettier|^@types/")
+_PUBLISHED = re.compile(r"[~^]?\d[\w.+-]*")
+_PUT_OFF = re.compile(r"\bx(test|it|describe)\b")
+"""Tests that learners are to switch on one by one."""
 _LANGUAGES = {
     # The sandbox always has the Python that runs us.
     ".py": _Language(needs=(), test='python3 -I "$RUN_TESTS" {tests}'),
@@ -355,7 +365,7 @@ _LANGUAGES = {
     ".rs": _Language(needs=("cargo",), test='python3 -I "$RUN_SUITE" cargo test --offline -- --include-ignored'),
     ".sh": _Language(needs=("bats",), test="BATS_RUN_SKIPPED=true bats {tests}"),
     ".bats": _Language(needs=("bats",), test="BATS_RUN_SKIPPED=true bats {tests}"),
-    ".js": _Language(needs=("node",), test='python3 -I "$RUN_SUITE" node --test {tests}', refused="its tests want jest from npm"),
+    ".js": _Language(needs=("node",), test='python3 -I "$RUN_SUITE" node --test {tests}'),
     ".java": _Language(needs=("java",), test="", refused="its tests want Gradle and what it downloads"),
     # Tests of concurrency start a thousand threads.
     ".cpp": _Language(needs=("cmake", "g++"), test=_CMAKE, processes=2048),
@@ -368,16 +378,17 @@ def read_exercism(folder: Path) -> tuple[FrontMatter, str, Task]:
     files = config["files"]
     solutions, tests, examples = (tuple(files.get(key, ())) for key in ("solution", "test", "example"))
     language = _language(folder, solutions, tests)
-    hidden = tuple(task_file(folder / path, path, root=folder) for path in tests)
+    hidden = tuple(_switched_on(task_file(folder / path, path, root=folder)) for path in tests)
     extra = tuple(file for file in files_below(folder, root=folder) if not file.path.startswith((".meta/", ".docs/")))
     script = language.test.format(tests=" ".join(map(shlex.quote, tests)), name=shlex.quote(folder.name)) + "\n"
     task = Task(
         title=f"{folder.name}: {config.get('blurb', '')}".rstrip(": "),
         files=tuple(file for file in extra if file.path not in tests),
-        check=Check(script=script, files=hidden, timeout_s=180.0),
+        check=Check(script=script, files=hidden, restore=language.settings, timeout_s=180.0),
         solution=_example(folder, examples, solutions),
         needs=language.needs,
         limits=TaskLimits(processes=language.processes),
+        environment=Environment(npm=(TaskFile(path="package.json", content=language.packages),) if language.packages else ()),
     )
     documents = [folder / ".docs" / f"{name}.md" for name in ("introduction", "instructions", "instructions.append")]
     texts = [_text(document, folder).strip() for document in documents if document.is_file()]
@@ -392,11 +403,30 @@ def _language(folder: Path, solutions: tuple[str, ...], tests: tuple[str, ...]) 
     if language is None:
         raise CannotRunHere(f"exercises in {suffix or 'an unknown language'} cannot be tested here")
     text = "".join(inside(folder / path, folder).read_text(encoding="utf-8", errors="replace") for path in tests)
-    if language.refused and (suffix != ".js" or "node:test" not in text):
+    if language.refused:
         raise CannotRunHere(language.refused)
+    if suffix == ".js" and "node:test" not in text:
+        return _Language(needs=language.needs, test=_JEST, packages=_packages(folder), settings=_JEST_SETTINGS)
     if suffix == ".py" and re.search(r"^\s*(?:import|from) pytest", text, re.MULTILINE):
         return _Language(needs=language.needs, test=_PYTEST)
     return language
+
+
+def _switched_on(file: TaskFile) -> TaskFile:
+    """A file of tests with those of JavaScript switched on that are put off."""
+    if not file.path.endswith(".js"):
+        return file
+    return TaskFile(path=file.path, content=_PUT_OFF.sub(r"\1", file.content.decode("utf-8", "replace")).encode())
+
+
+def _packages(folder: Path) -> bytes:
+    """What an exercise's tests need from npm. The same for all of a set, so that it is installed once."""
+    listed = json.loads(_text(folder / "package.json", folder)) if (folder / "package.json").is_file() else {}
+    named = {**(listed.get("devDependencies") or {}), **(listed.get("dependencies") or {})}
+    needed = {name: str(version) for name, version in sorted(named.items()) if not _NO_TEST_NEEDS.search(name)}
+    if "jest" not in needed or not all(map(_PUBLISHED.fullmatch, needed.values())):
+        raise CannotRunHere("its package.json does not say which jest from npm its tests need")
+    return json.dumps({"private": True, "dependencies": needed}, indent=1).encode()
 
 
 def _example(folder: Path, examples: tuple[str, ...], solutions: tuple[str, ...]) -> Solution | None:

@@ -1,7 +1,8 @@
 """What a task's programs find besides the system's: an environment of this machine, or packages installed once for all.
 
 A layer of packages is made from lock files, by the installers of this machine, and is only read from then on: attempts
-are offline. Nothing that is downloaded runs while it is installed: wheels only, and no scripts of npm's.
+are offline. A package.json without a lock is locked by its layer. Nothing that is downloaded runs while it is installed:
+wheels only, and no scripts of npm's.
 """
 
 from __future__ import annotations
@@ -209,7 +210,9 @@ def _install_node_modules(folder: Path, files: tuple[TaskFile, ...]) -> None:
         if _GIT_PACKAGE.search(file.content.decode("utf-8", "replace")):
             raise SandboxError(f"{file.path} locks a package that is in no registry")
         (folder / Path(file.path).name).write_bytes(file.content)
-    _run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], cwd=folder)
+    # Without a lock file, the versions that are found now are locked by being kept.
+    verb = "ci" if any(Path(file.path).name == "package-lock.json" for file in files) else "install"
+    _run([npm, verb, "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], cwd=folder)
 
 
 def _run(words: list[str], cwd: Path | None = None) -> None:
