@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiebreak.core.errors import FailureKind, ProviderError, RateLimitError
+from tiebreak.core.events import ContestantState
 from tiebreak.core.message import Reply, user
 from tiebreak.core.model import Request
 from tiebreak.core.run import RetryPolicy
 from tiebreak.engine.call import Caller, Meter
 from tiebreak.engine.deadlines import Deadlines
-from tiebreak.engine.stop import Interrupted, Stop
+from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
 from tiebreak.engine.traffic import Account, Gate
 
 REQUEST = Request(model="m", messages=(user("Hi"),))
@@ -221,3 +222,20 @@ async def test_a_rate_limit_while_others_are_answered_is_no_failed_attempt(calle
     caller.provider.generate = answering_others
     assert await caller.call_with_retries(REQUEST, Meter()) == HELLO
     assert caller.provider.calls == 21
+
+
+@pytest.mark.parametrize(
+    ("state", "raised"), [(ContestantState.FAILED, ProviderError), (ContestantState.OUT_OF_BUDGET, ContestantOver)]
+)
+async def test_what_was_asked_and_failed_is_a_failure_when_its_model_is_given_up(caller_of, monkeypatch, state, raised):
+    """Not one of those that were never asked; a budget that is over says nothing of the model."""
+    caller, _ = caller_of(ProviderError("HTTP 500: broken", kind=FailureKind.TRANSIENT), HELLO)
+
+    async def pause(seconds):
+        caller.gate.end(state, "it is over")
+
+    monkeypatch.setattr(caller.stop, "pause", pause)
+    meter = Meter()
+    with pytest.raises(raised):
+        await caller.call_with_retries(REQUEST, meter)
+    assert (meter.attempts, meter.unknown) == (1, 1)

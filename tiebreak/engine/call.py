@@ -12,13 +12,14 @@ from msgspec.structs import replace
 
 from tiebreak.core.clock import Clock
 from tiebreak.core.errors import FailureKind, ProviderError
+from tiebreak.core.events import ContestantState
 from tiebreak.core.message import Likelihood, Message, Reply, Usage
 from tiebreak.core.model import Request
 from tiebreak.core.protocols import Generates, Listener
 from tiebreak.core.redact import Redactor
 from tiebreak.core.run import RetryPolicy
 from tiebreak.engine.deadlines import Deadlines
-from tiebreak.engine.stop import Interrupted, Stop
+from tiebreak.engine.stop import ContestantOver, Interrupted, Stop
 from tiebreak.engine.traffic import Ticket, may_have_cost
 
 _DIGITS = re.compile(r"\d+")
@@ -105,12 +106,18 @@ class Caller:
 
     async def call_with_retries(self, request: Request, meter: Meter, listener: Listener | None = None) -> Reply:
         """Call until it works, cannot work, or was tried often enough."""
-        tries = _Tries(answers=self.gate.answers)
+        tries, failed = _Tries(answers=self.gate.answers), None
         while True:
             started, queued = self.clock.monotonic(), meter.queue_s
             try:
                 return await self.call_within_limits(request, meter, listener)
+            except ContestantOver as over:
+                # It was asked, and failed: no later attempt will tell more.
+                if failed is not None and over.state is ContestantState.FAILED:
+                    raise failed from None
+                raise
             except ProviderError as error:
+                failed = error
                 if listener is not None and listener.begun:
                     raise
                 tries.count(error, self.gate.answers)
