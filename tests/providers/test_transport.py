@@ -150,6 +150,21 @@ async def test_body_larger_than_any_answer_is_refused(monkeypatch: pytest.Monkey
                 await client.request("POST", "/")
 
 
+async def test_answers_that_are_too_large_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may be as long as one may be; what all of them take of the memory is bounded, and given back."""
+    monkeypatch.setattr(transport, "LARGEST_TOGETHER_BYTES", 5000)
+    half = b"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n" + b"x" * 2000
+    async with reaching(Peer(half, half, half)) as client:
+        asked = [asyncio.create_task(client.request("POST", "/")) for _ in range(3)]
+        (refused,), waiting = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        with pytest.raises(BodyTooLarge, match="under way"):
+            await refused
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert client._under_way.size == 0
+
+
 async def test_redirect_is_not_followed() -> None:
     async with reaching(Peer(answer(b"", "Location: http://127.0.0.1:9/", status="302 Found"))) as client:
         response = await client.request("POST", "/")

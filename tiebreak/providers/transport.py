@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from aiohappyeyeballs import AddrInfoType
 
 LARGEST_BODY_BYTES = 64 * 1024 * 1024
+LARGEST_TOGETHER_BYTES = 256 * 1024 * 1024
+"""Of all answers of one server that are under way: a server gone mad must not take the memory of the machine."""
 _LARGEST_HEAD_BYTES = 64 * 1024
 _CONNECT_S = 30.0
 _NEXT_ADDRESS_S = 0.25
@@ -81,6 +83,7 @@ class Transport:
         """The headers every request has."""
         self._idle: list[_Connection] = []
         self._busy: set[_Connection] = set()
+        self._under_way = _UnderWay()
 
     async def request(
         self,
@@ -96,11 +99,14 @@ class Transport:
         message = self._message(method, path, body, _lines(headers) if headers else b"")
         connection = self._fresh() or await self._connect()
         self._busy.add(connection)
+        connection.under_way = self._under_way if largest is None else _UnderWay()
         try:
             pieces = body.pieces() if isinstance(body, Upload) else None
             return await connection.exchange(message, sink, pieces=pieces, largest=largest)
         finally:
             self._busy.discard(connection)
+            connection.under_way.size -= connection.received
+            connection.received = 0
             if connection.reusable:
                 self._idle.append(connection)
             else:
@@ -152,10 +158,20 @@ class Transport:
         return connection
 
 
+class _UnderWay:
+    """How much has come of the answers under way."""
+
+    __slots__ = ("size",)
+
+    def __init__(self) -> None:
+        self.size = 0
+
+
 class _Connection(asyncio.Protocol):
     """One connection, which carries one exchange at a time."""
 
     def __init__(self) -> None:
+        self.under_way = _UnderWay()
         self.fresh_until = 0.0
         self.reusable = False
         self._transport: asyncio.Transport | None = None
@@ -220,7 +236,7 @@ class _Connection(asyncio.Protocol):
         """Forget the last answer."""
         self._response = Response()
         self._body: list[bytes] = []
-        self._received = self._head_bytes = 0
+        self.received = self._head_bytes = 0
         self._ends_with_connection = False
         self._inflate: Any = None
 
@@ -311,9 +327,12 @@ class _Connection(asyncio.Protocol):
             return
         if self._inflate is not None:
             data = self._inflated(data)
-        self._received += len(data)
-        if self._received > self._largest:
+        self.received += len(data)
+        self.under_way.size += len(data)
+        if self.received > self._largest:
             raise BodyTooLarge(f"the answer is over {self._largest:,} bytes")
+        if self.under_way.size > LARGEST_TOGETHER_BYTES and self._largest <= LARGEST_BODY_BYTES:
+            raise BodyTooLarge(f"the answers under way are over {LARGEST_TOGETHER_BYTES:,} bytes together")
         if self._sink is not None and self._response.status == 200:
             self._sink(data)
         else:
@@ -342,7 +361,7 @@ class _Connection(asyncio.Protocol):
     def _inflated(self, data: bytes) -> bytes:
         """A compressed piece, unpacked no further than an answer may be long."""
         try:
-            plain = self._inflate.decompress(data, self._largest - self._received + 1)
+            plain = self._inflate.decompress(data, self._largest - self.received + 1)
         except zlib.error as error:
             raise TransportError(f"the answer's compression is broken: {error}") from None
         return cast(bytes, plain)
