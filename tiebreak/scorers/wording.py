@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise, takewhile
 
 from tiebreak.scorers.answers import without_latex
 from tiebreak.scorers.denial import stands
+from tiebreak.scorers.given_names import GIVEN
+from tiebreak.scorers.listing import parts
+from tiebreak.scorers.polar import TARGETS, says_polar
 from tiebreak.scorers.words import (
     INITIAL,
     MARKS,
@@ -27,17 +29,15 @@ STOP = known(
     " they i you we s do does did has have had th st nd rd"
 ) | {""}
 _TITLES = known(
-    "mr mrs ms madame mme"
+    "mr mrs ms miss madame mme"
     " dr prof professor president sir lady lord king queen prince princess saint st pope emperor general captain"
     " colonel senator governor minister judge justice chief actor actress singer author writer director artist scientist"
+    " commander admiral major lieutenant sergeant coach astronaut cosmonaut physicist chemist inventor painter poet philosopher"
+    " composer explorer father sister brother mother reverend count duke baron comrade chairman"
 )
+_PARTICLES = known("da de del della der den di dos du la le van von ter ten zu bin ibn al el")
+"""Small words inside a name, as in "Leonardo da Vinci"; alone they tell nothing."""
 _MONTHS = known("january february march april may june july august septembe october november december")
-_POLAR = {"yes": True, "true": True, "no": False, "false": False, "correct": True, "incorrec": False}
-_NO_MORE = known("idea doubt comment opinion answer other one question longer")
-"""After "no", what makes it no answer: "no idea"."""
-_NEGATIONS = known("not isnt wasnt never")
-_POLAR_WORDS = 4000
-"""Words in which a yes or no is looked for."""
 _UNSPACED = re.compile("[\u3040-\u9fff\u0e00-\u0eff]")
 """Scripts that put no spaces between words."""
 _MAYBE_GLUED = re.compile("[a-z][A-Z0-9]|[0-9][A-Z]|[12][0-9]{4}|[\u3040-\u9fff]")
@@ -50,6 +50,14 @@ _REACH = 14
 """Words between two words of one mention, at most."""
 _LONG = 8
 """Letters by which words are known when they are run together."""
+_SEVERAL = re.compile(
+    r"\b(?:who|what|which)(?: \w+){0,2} (?:are|were) (?!you\b)"
+    r"|^\W*(?:list|name|give|state|mention) (?:all|some|two|three|four|five|ten|\d+|the \w+s\b)"
+    r"|\b(?:names|members|steps|types|kinds|examples|candidates|some|several|(?:two|three|four|five|six|ten|\d{1,2}) [a-z]+s)"
+    r" (?:of|for|in|that|who|which)\b",
+    re.IGNORECASE,
+)
+"""Words of a question that asks for a list."""
 _LONGEST_QUESTION = 1000
 """Characters of a question whose words tell nothing; a longer text has examples in it."""
 
@@ -60,12 +68,15 @@ class Alias:
     __slots__ = (
         "capitals",
         "content",
+        "given",
         "initials",
         "is_joint",
         "is_name",
         "is_ordered",
         "is_phrase",
         "numbers",
+        "parts",
+        "polar",
         "shortened",
         "squeezed",
         "text",
@@ -77,23 +88,29 @@ class Alias:
         raw = [token for token in raw_tokens(without_latex(text)) if token not in MARKS]
         self.text = text.strip()
         self.words = tuple(word for word in normal_words(raw) if word)
-        telling = [word for word in dict.fromkeys(self.words) if word not in STOP]
+        particles = {token for token in raw[1:] if token in _PARTICLES} if raw and raw[0][0].isupper() else set()
+        telling = [word for word in dict.fromkeys(self.words) if word not in STOP and word not in particles]
         # What the question says already tells nothing, unless it is all there is to say.
         new = [word for word in telling if word not in question]
         self.content = tuple(new or telling or self.words)
+        self.polar = self.words[0] if len(self.words) == 1 and self.words[0] in TARGETS else ""
         self.numbers = frozenset(word for word in self.content if is_number(word))
         self.squeezed = squeezed(text) if len(self.words) > 1 else ""
-        self._as_name([token for token in raw if normal(token) not in STOP])
+        self._as_name([token for token in raw if normal(token) not in STOP and token not in particles])
         self._as_date()
         self.is_phrase = len(self.words) > 2 and not self.is_name and not self.numbers
         self.is_joint = " and " in text or " & " in text
         # The question's own words, sorted or chosen from: their order is the answer.
         self.is_ordered = len(telling) > 1 and not new
+        self.parts = len(self.words) if self.is_ordered else parts(text)
 
     def _as_name(self, names: Sequence[str]) -> None:
         self.is_name = bool(names) and all(token[0].isupper() for token in names)
         self.initials = "".join(token[0] for token in names) if self.is_name and len(names) > 1 else ""
         self.capitals = frozenset(letter.lower() for letter in self.text if letter.isupper())
+        is_person = self.is_name and len(self.content) > 1 and self.content[0] in GIVEN and "," not in self.text
+        self.given = GIVEN.intersection(self.content[:-1]) if is_person else frozenset()
+        """First names, none of which is enough without the surname."""
         self.shortened = self.is_name and INITIAL.search(self.text) is not None
 
     def _as_date(self) -> None:
@@ -104,13 +121,15 @@ class Alias:
 class Accepted:
     """The accepted answers of a sample."""
 
-    __slots__ = ("aliases", "are_signs", "asked", "words")
+    __slots__ = ("aliases", "are_several", "are_signs", "asked", "words")
 
     def __init__(self, question: str, targets: Sequence[str]) -> None:
         self.asked = frozenset(normal_words(raw_tokens(question))) - MARKS
         self.aliases = tuple(Alias(target, self.asked) for target in targets)
         self.are_signs = not any(alias.words for alias in self.aliases)
         """Brackets and the like, which have no words."""
+        self.are_several = _SEVERAL.search(question) is not None
+        """Whether the question asks for a list."""
         self.words = frozenset(word for alias in self.aliases for word in alias.words) - STOP
 
 
@@ -168,16 +187,17 @@ def _has_same_signs(text: str, alias: Alias) -> bool:
 def _says(passage: Passage, alias: Alias, accepted: Accepted) -> bool:
     """At least half of the telling words are said together, all of its numbers, and nothing in place of the rest."""
     content = alias.content
+    if alias.polar:
+        return says_polar(passage, alias.polar)
     found = [word for word in content if word in passage.present]
     if len(found) < len(content) and alias.initials and alias.initials in passage.raw:
         return _stands_somewhere(passage, normal(alias.initials), accepted)
     if alias.year and alias.year in passage.present and passage.present.isdisjoint(_MONTHS):
         return _stands_somewhere(passage, alias.year, accepted)
     enough = 2 * len(found) > len(content) if alias.is_joint else 2 * len(found) >= len(content)
+    enough = enough or bool(alias.given and content[-1] in found)
     if not enough or not _numbers_agree(passage, alias):
         return False
-    if len(content) == 1 and content[0] in _POLAR:
-        return _says_polar(passage, _POLAR[content[0]])
     if alias.is_ordered or (alias.is_phrase and passage.present == set(alias.words)):
         return _in_order(passage, alias)
     return _is_mentioned(passage, alias, found, accepted)
@@ -185,9 +205,11 @@ def _says(passage: Passage, alias: Alias, accepted: Accepted) -> bool:
 
 def _is_mentioned(passage: Passage, alias: Alias, found: Sequence[str], accepted: Accepted) -> bool:
     rarest = min(found, key=lambda word: len(passage.where(word)))
+    is_first_name = alias.given.issuperset(found)
     doubtful = 2 * len(found) <= len(alias.content) or alias.shortened
     return any(
-        not (doubtful and _is_replaced(passage, alias, accepted, place))
+        not (is_first_name and _is_without_surname(passage, alias, place))
+        and not (doubtful and _is_replaced(passage, alias, accepted, place))
         and stands(passage, *span, accepted=accepted.words, asked=accepted.asked)
         for place in passage.where(rarest)
         if (span := _span(passage, found, place))
@@ -248,23 +270,14 @@ def _is_replaced(passage: Passage, alias: Alias, accepted: Accepted, place: int)
     return before or len(passage.words) <= len(alias.words) + 1
 
 
+def _is_without_surname(passage: Passage, alias: Alias, place: int) -> bool:
+    """Whether a first name stands alone; a surname may be run together with the mark of a footnote."""
+    return not any(word.startswith(alias.words[-1]) for word in passage.words[place + 1 : place + 4])
+
+
 def _is_short_for(word: str, alias: Alias, order: int) -> bool:
     """Whether a first name may stand for the one before the surname: Kate for Kathleen, John for J."""
     if alias.shortened:
         return word[0] in alias.capitals
     first = alias.words[order - 1]
     return first.startswith(word) or word.startswith(first) or (len(word) <= len(first) and word[:2] == first[:2])
-
-
-def _says_polar(passage: Passage, side: bool) -> bool:
-    """Yes or no, true or false: what the text opens with, else the last of them it says."""
-    words = [*passage.words[:_POLAR_WORDS], ""]
-    spoken = [(i, _POLAR[one]) for i, (one, other) in enumerate(pairwise(words)) if one in _POLAR and other not in _NO_MORE]
-    if not spoken:
-        return False
-    place, first = spoken[0]
-    if place <= 1:
-        return first == side and words[0] not in _NEGATIONS
-    place, last = spoken[-1]
-    before = list(takewhile(lambda word: word not in MARKS, reversed(words[max(0, place - 3) : place])))
-    return (last == side) == _NEGATIONS.isdisjoint(before)
