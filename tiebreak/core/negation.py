@@ -90,7 +90,7 @@ def denied(said: str, start: int, end: int, *, by_predicate: bool = True, is_let
     Where the question is what is *not* so, "Rome is wrong" answers it: predicates deny nothing then.
     """
     before, after = said[max(0, start - NEAR) : start], said[end : end + NEAR] if by_predicate else ""
-    if not may_be_denied(before) and not may_be_denied(after):
+    if not may_be_denied(f"{before} {after}"):
         return False
     of_it = (_AFTER_A_LETTER if is_letter else _AFTER).match(after) is not None
     excepted = _EXCEPTED.search(before)

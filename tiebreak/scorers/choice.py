@@ -252,7 +252,7 @@ def _is_denied(match: re.Match[str], choice: str, by_predicate: bool) -> bool:
     if by_predicate and _QUESTIONED.match(text, match.end()):
         return True
     before, after = text[max(0, start - NEAR) : start], text[start + 1 : start + 1 + NEAR]
-    if not may_be_denied(before) and not may_be_denied(after):
+    if not may_be_denied(f"{before} {after}"):
         return False
     said = clauses(before.rstrip("([{*_`\"'“$\\ "))
     follows = after.lstrip(")]}*_`\"'”$")
