@@ -89,7 +89,8 @@ none | None. | **None** | None at all | none of them | none of the apples | Ther
 None are left.
 no apples | No apples. | There are no apples left. | She has no apples left. | So none are left. | not one
 not a single apple
-nothing | nil | There aren't any. | The answer is none. | Answer: none | zero | The answer is zero.
+There is nothing left. | Nothing remains. | nil
+There aren't any. | The answer is none. | Answer: none | zero | The answer is zero.
 No apples, because she ate them.
 She ate all 5, so none are left.
 """
@@ -98,7 +99,7 @@ I have none of the information | None of the above | none of the information is 
 I have no idea
 No answer | No solution | No. | There is no way to know | There is no information given. | null | NaN | N/A | `None`
 print(None)
-The function returns None | I know nothing about it | I have nothing to say | No number is given | no comment
+The function returns None | I know nothing about it | I have nothing to say | nothing | No number is given | no comment
 """
 FIVE = """
 no problem, there are 5 | There are 5, no more. | No apples were eaten, so 5 are left.

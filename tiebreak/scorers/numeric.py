@@ -80,7 +80,7 @@ _SEEKS_BOUND = re.compile(
 _NONE = re.compile(
     r"(?:(?:so|thus|therefore|then|hence|and) )*"
     r"(?:(?!i )[a-z]+ (?:is|are|was|were|has|have|had|will be|will have|would be|would have)(?: now| then)? )?"
-    r"(?:none|nothing|nil|nought|naught|zero|no (?P<no>[a-z]+)"
+    r"(?:none|nothing(?= (?:is |are |was )?(?:left|remain))|nil|nought|naught|zero|no (?P<no>[a-z]+)"
     r"|not (?:one|a single (?:one|(?P<not>[a-z]+)))|(?:there )?(?:arent|isnt) any)"
     r"(?: of (?:them|it|(?:the|her|his|their) (?P<of>[a-z]+)))?"
     r"(?: (?:at all|whatsoever|(?:(?:is|are|was|were|will be) )?(?:left|remaining|remain|remains|over)|any ?more|there))*"
