@@ -18,6 +18,8 @@ from tiebreak.scorers.second import spelled_at_an_end
 _LOOKED_AT = 400
 """Numbers of a text that are looked at, the last ones."""
 _NEAR = 60
+_LAST_WORDS = 300
+"""Characters at the end of a text in which it may say that there is none."""
 _DOZENS = re.compile(r"\bdozens?\b")
 _BOUNDED_WITHIN = 30
 """Characters either side of a number in which it may be called a bound."""
@@ -153,12 +155,12 @@ def _says_none(text: str, question: str) -> bool:
     end = text[-_NEAR:].lower()
     if not _has_one(end, _NONE_WORDS) or "`" in text or "(none" in end:
         return False
-    said = [clause for clause in clauses(text).split(" | ") if clause]
+    said = [clause.strip("| ") for clause in clauses(text[-_LAST_WORDS:]).split(" | ") if clause.strip("| ")]
     if not said:
         return False
-    last = said[-1].strip("| ")
-    ends = [last] if figures(plain(text)) else [said[0].strip("| "), last]
-    return any(_is_none(clause, question) for clause in ends)
+    if _is_none(said[-1], question):
+        return True
+    return len(text) <= _LAST_WORDS and _is_none(said[0], question) and not figures(plain(text))
 
 
 def _has_one(text: str, words: Sequence[str]) -> bool:
