@@ -132,13 +132,13 @@ YES = """Yes | yep. | Yeah | Absolutely! | Indeed. | Indeed it is | Correct | Th
 Definitely | Of course it is.
 Sure | True | Affirmative | Exactly | It is. | Without a doubt | No doubt | Undoubtedly | For sure | I think so
 I believe so. | Why, yes.
-Absolutely, it is legal. | Yes, no question about it. | Yes, without a doubt."""
+It sure is | You bet | Absolutely, it is legal. | Yes, no question about it. | Yes, without a doubt."""
 NO = """No | Nope. | Nah | Absolutely not. | Certainly not | Of course not | Definitely not, it is not.
 Not at all | Not really | By no means
 Never | Incorrect. | False | That's wrong | That is not true. | It isn't. | No way | Surely not | I don't think so
 I'm afraid not
 Most certainly not | Negative | No, and yes would be wrong."""
-NEITHER = """Yes and no | Yes and no: it depends. | Both yes and no | Yes or no | yes/no | Yes, no
+NEITHER = """Yes and no | Neither | Yes and no: it depends. | Both yes and no | Yes or no | yes/no | Yes, no
 Neither yes nor no | No and yes | It depends
 Sometimes yes, sometimes no | Yes in summer, no in winter | I can't say yes or no | Maybe | Not sure | No idea
 I have no idea | Hard to say

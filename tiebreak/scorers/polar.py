@@ -28,7 +28,7 @@ _MOST_WORDS = 4000
 
 _SURE = (
     "absolute|indeed|certainl|definite|undoubte|exactly|precisel|naturall|totally|obviousl|clearly|sure|surely|of course|for sure"
-    "|without (?:a |any )?doubt|no doubt|beyond (?:a )?doubt|right|agreed|by all mean"
+    "|without (?:a |any )?doubt|no doubt|beyond (?:a )?doubt|right|agreed|you bet|by all mean"
 )
 _END = r"(?= [.!,;:\n—–()?]|$)"
 _OPENING = r"^(?:(?:oh|well|why|ah|hmm|yes|no|but|most|very|quite|almost|,) ){0,3}"
@@ -37,7 +37,7 @@ _DOES = "(?:is|are|doe|do|did|ha|have|can|wa|was|were|will|would|could)"
 _SO = re.compile(
     rf"{_OPENING}(?:{_IT} (?:(?:is|are) )?)?(?:{_SURE})(?: (?:{_SURE}|so|thing|it {_DOES}))?{_END}"
     rf"|{_OPENING}i (?:\w+ )?(?:think|believe|guess|suppose|would say|expect) so\b"
-    rf"|{_OPENING}{_IT} (?:certainl |definite |indeed )?{_DOES}{_END}"
+    rf"|{_OPENING}{_IT} (?:certainl |definite |indeed |sure |surely |absolute )?{_DOES}{_END}"
 )
 _NOT_SO = re.compile(
     rf"{_OPENING}(?:{_SURE}|unfortun|im afraid|i am afraid|probably|likely) (?:no\b|not\b(?! only))"
@@ -83,7 +83,7 @@ def _spoken(words: list[str], polar: dict[str, bool]) -> list[int]:
 def _is_answer(words: list[str], place: int) -> bool:
     before = words[place - 1] if place else "."
     after = words[place + 1] if place + 1 < len(words) else ""
-    if before in _IN_PART:
+    if before in _IN_PART or (after == "?" and place + 2 < len(words)):
         return False
     if words[place] != "no":
         return True
