@@ -84,6 +84,8 @@ def test_one_of_a_list_is_no_answer(answer):
         (*FRANCE, "- Country: France\n- Capital: Paris"),
         (*FRANCE, "1. France is a country.\n2. Its capital is Paris."),
         (*FRANCE, "Answer: Paris\n\nI hope this helps!"),
+        (*FRANCE, "**Step 1.** We look.\n\n**Step 2.** We conclude.\n\n**Paris**"),
+        (*FRANCE, "- Lyon\n- Paris\n- Nice\n\n**Paris**"),
         (*FRANCE, "| Country | Capital |\n|---|---|\n| France | Paris |"),
         ("Who sang it?", "Simon & Garfunkel", "- Simon\n- Garfunkel"),
         (

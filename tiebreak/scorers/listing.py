@@ -10,9 +10,9 @@ _BETWEEN = re.compile(r"[,;\n|]|(?:(?<=[\w.)] )|^)\(?\d{1,2}[.)](?= )")
 _DRESS = " \t-*•·.?!\"'`_()[]0123456789"
 _WORKINGS = frozenset(":=(")
 """Signs of steps and sums, the last of which is the answer."""
-_SENTENCE = re.compile(r"\b(?:is|are|was|were|be|has|have|had|followed|called|named|it|he|she|they|i|you)\b", re.IGNORECASE)
+_SENTENCE = re.compile(r"\b(?:is|are|was|were|be|has|have|had|followed|called|named|it|he|she|they|i|you|we)\b", re.IGNORECASE)
 _MOST_WORDS = 4
-_FAREWELL = 80
+_FAREWELL = re.compile(r"\b(?:hope|help|let me know|feel free|questions|need)\b", re.IGNORECASE)
 _MANY, _MANY_LINES, _SEVERAL = 6, 3, 2
 """Items that make a list of candidates: on one line, on lines of their own, and where they are numbered or called candidates.
 "Paris, Île-de-France, France" is one place, and so are "Paris" and "France" on two lines."""
@@ -43,10 +43,15 @@ def candidates(text: str) -> list[str]:
     listed = _without_farewell(text[headed.end() :] if headed else text).strip()
     if not _WORKINGS.isdisjoint(listed) or _SENTENCE.search(listed) or ("|" in listed and "\n" in listed):
         return []
+    if not listed:
+        return []
     lines = [line for line in listed.splitlines() if line.strip()]
     items = [item for part in _BETWEEN.split(_MARKED.sub("", listed)) if (item := part.strip(_DRESS))]
     if called or _MARKED.match(listed):
         enough = _SEVERAL
+    elif len({(line.lstrip()[0] == "*", line.rstrip("*_ ")[-1:] in ".!") for line in lines}) > 1:
+        # Sentences, and a last line set apart: it is the answer.
+        return _series(listed)
     else:
         enough = _MANY_LINES if len(lines) >= len(items) or ";" in listed or "|" in listed else _MANY
     if len(items) < enough or any(len(item.split()) > _MOST_WORDS for item in items):
@@ -55,10 +60,11 @@ def candidates(text: str) -> list[str]:
 
 
 def _without_farewell(listed: str) -> str:
-    """A list without the sentence that follows it: "I hope this helps!"."""
+    """A list without the courtesy behind it: "I hope this helps!". Anything else there is what it comes to: no list then."""
     marked = list(_MARKED.finditer(listed))
     end = listed.find("\n\n", marked[-1].start()) if len(marked) > 1 else -1
-    return listed if end < 0 or len(listed) - end > _FAREWELL else listed[:end]
+    behind = listed[end:].strip() if end >= 0 else ""
+    return listed if not behind else listed[:end] if _FAREWELL.search(behind) else ""
 
 
 def _series(text: str) -> list[str]:
