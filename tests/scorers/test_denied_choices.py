@@ -33,6 +33,7 @@ I don't think it's {} | I'd rule out {}.
 I don't think the answer is {}. | I do not believe it is {} | I doubt it is {}. | I doubt that the answer is {}
 I would exclude {}.
 I reject {}. | Avoid {}. | Never choose {} | You should not choose {} | Neither Rome nor {}
+I am not convinced it is {}. | It is a mistake to choose {}. | {} is unlikely
 ~~{}~~ | The answer is ~~{}~~ | <del>{}</del> | ❌ {} | {} ❌
 """
 
@@ -47,6 +48,7 @@ Everything but {} is wrong. | All except {} are wrong. | Everything except {} ca
 We can eliminate all but {}.
 Not only is {} right, it is obvious. | {} is not wrong | {}, not Paris. | {} rather than A | {} instead of Paris
 I don't know why, but it's {}
+Paris is wrong and {} is right | There's no other option than {}. | It would be wrong to say anything but {}.
 Paris and Rome are wrong; it's {}.
 """
 

@@ -11,21 +11,22 @@ _CUES = (
     " no", "*no", "(no", "{no", "\nno", "canno", "n't", "n’t", "snt ", "ont ", "dnt ", "tnt ", "cant ", "arent ",
     "werent ", "aint ", "never", "neither", "without", "hardly", " than", "instead", "unlike", "contrary", " but",
     "except", "besides", " save ", " from ", "excluding", " out", "doubt", "myth", " trap", "distract", "mistake",
-    " lie", "worst", "least", "false", "untrue", "invalid", "impossib", "ncorrect", "wrong", "misconc", "eliminat",
-    "exclude", "reject", "discard", "dismiss", "avoid", "debunk", "fail",
+    " lie", "worst", "least", "false", "untrue", "unlikely", "implausible", "error", "invalid", "impossib", "ncorrect",
+    "wrong", "misconc", "eliminat", "exclude", "reject", "discard", "dismiss", "avoid", "debunk", "fail",
 )  # fmt: skip
 """One of these is near everything that is denied."""
 _NEGATION = (
     "not|no|never|neither|nor|without|isnt|arent|wasnt|werent|doesnt|dont|didnt|cant|cannot|couldnt|shouldnt|mustnt|wont|wouldnt"
-    "|aint|hardly|false|myth|misconception|incorrect|incorrectly|wrong|wrongly|untrue|mistakenly|rather than|instead of|unlike"
-    "|contrary to"
+    "|aint|hardly|mistakenly|rather than|instead of|unlike|contrary to"
 )
+_FALSE = "false|myth|misconception|incorrect|incorrectly|wrong|wrongly|untrue"
 _TURN = "but|because|it|its|instead|rather|only|just|merely|so|then|thus|therefore|hence|doubt|question|wonder|surprise|matter"
 """After one of these a negation is over."""
 _NOT = "not|never|dont|doesnt|didnt|cant|cannot|wont|wouldnt|couldnt|shouldnt"
 _RULED_OUT = "(?:ruled|crossed) out|eliminated|excluded|rejected|discarded"
 _WRONG = (
-    "myth|false|wrong|incorrect|untrue|misconception|debunked|mistaken|invalid|impossible|a (?:distractor|trap|mistake|lie)"
+    "myth|false|wrong|incorrect|untrue|misconception|debunked|mistaken|invalid|impossible|unlikely|implausible"
+    "|a (?:distractor|trap|mistake|lie)"
     "|not true|not correct|not right|not accurate|the worst|the least [a-z]+|(?:ruled|crossed) out"
 )
 _AS_ANSWER = "it|right|correct|true|valid|the|an?|my|one|what|possible|plausible|suitable|appropriate|applicable|accurate"
@@ -33,7 +34,8 @@ _AS_ANSWER = "it|right|correct|true|valid|the|an?|my|one|what|possible|plausible
 
 _BEFORE = re.compile(
     rf"(?:^|[\s|])(?:(?:{_NEGATION}) (?:(?!(?:{_TURN}) )[^\s|]+ ){{0,3}}"
-    rf"|(?:{_NOT}) (?:[^\s|]+ )?(?:think|believe|suppose|say|agree|feel|buy)(?: (?!but |because |so )[^\s|]+){{0,6}} "
+    rf"|(?:{_FALSE}) (?:(?!(?:{_TURN}|and) )[^\s|]+ ){{0,3}}|(?:mistake|wrong|error) to (?:[^\s|]+ ){{0,3}}"
+    rf"|(?:{_NOT}) (?:[^\s|]+ )?(?:think|believe|suppose|say|agree|feel|buy|convinced)(?: (?!but |because |so )[^\s|]+){{0,6}} "
     r"|(?:rul(?:e|ed|es|ing)|cross(?:ed)?) out (?:[^\s|]+ ){0,2}"
     r"|(?:eliminat|exclud|reject|discard|dismiss|avoid)(?:e|es|ed|ing|s)? (?:[^\s|]+ ){0,2}"
     r"|(?:wrong|incorrect) (?:answer|option|choice)s? (?:is|was|would be|are) (?:[^\s|]+ ){0,2})$"
@@ -44,12 +46,14 @@ _DOUBTED = re.compile(
 )
 _EXCEPTED = re.compile(
     r"(?:^|[\s|])(?P<of>everything|anything|everyone|anyone|everybody|anybody|all|any|every|each"
-    r"|nothing|none|no|nobody|noone)(?: (?!but )[^\s|]+){0,4}? (?:but|except(?: for)?|other than|besides|save|apart from"
-    r"|aside from|excluding|with the exception of)(?: (?:the|for|option|choice|letter|answer|possibly|perhaps)){0,2} $"
+    r"|nothing|none|no|nobody|noone)(?: (?!but )[^\s|]+){0,4}? (?:but|except(?: for)?|other(?: [^\s|]+)? than"
+    r"|besides|save|apart from|aside from|excluding"
+    r"|with the exception of)(?: (?:the|for|option|choice|letter|answer|possibly|perhaps)){0,2} $"
 )
 _LEFT = frozenset({"nothing", "none", "no", "nobody", "noone"})
 _TURNED = re.compile(
-    rf"(?:^|[\s|])(?:{_NOT}|isnt|wasnt|rul(?:e|ed|es|ing) out|(?:eliminat|exclud|reject|discard)(?:e|es|ed|ing|s)?)"
+    rf"(?:^|[\s|])(?:{_NOT}|isnt|wasnt|wrong to|mistake to|rul(?:e|ed|es|ing) out"
+    r"|(?:eliminat|exclud|reject|discard)(?:e|es|ed|ing|s)?)"
     r"(?: [^\s|]+){0,4} ?$"
 )
 _AFTER = re.compile(
@@ -90,7 +94,7 @@ def denied(said: str, start: int, end: int, *, by_predicate: bool = True, is_let
     Where the question is what is *not* so, "Rome is wrong" answers it: predicates deny nothing then.
     """
     before, after = said[max(0, start - NEAR) : start], said[end : end + NEAR] if by_predicate else ""
-    if not may_be_denied(before) and not may_be_denied(after):
+    if not may_be_denied(f"{before} {after}"):
         return False
     of_it = (_AFTER_A_LETTER if is_letter else _AFTER).match(after) is not None
     excepted = _EXCEPTED.search(before)

@@ -75,6 +75,7 @@ _STILL_ANSWERED = re.compile(
     r"|best guess|maybe|perhaps|probably|most likely)\b|\bbut[ ,:(*]{1,3}[b-hj-z](?!\w)",
     re.IGNORECASE,
 )
+_DISOWNING = ("no", "n't", "n’t", "never", "doubt", "wrong", "incorrect", "false")
 _DISOWNED = re.compile(
     r"(?:\b(?:wrong|incorrect|false)|\bnot(?: the| an?)?|\bdoubt(?: that| if| whether)?(?: the)?"
     r"|(?:n['’]?t|\bnot|\bnever) (?:\w+ )?(?:think|believe|say|suppose|agree)(?: that)?(?: the)?)"
@@ -157,10 +158,17 @@ def _last_marker(text: str) -> int:
         if place < 0:
             break
         found = _MARKER.match(lowered, place)
-        if found and found.end() < len(text) and not _DISOWNED.search(lowered, max(0, place - 40), place):
+        if found and found.end() < len(text) and not _is_disowned(lowered[max(0, place - 40) : place]):
             return found.end()
         place = lowered.rfind("ans", 0, place)
     return -1
+
+
+def _is_disowned(before: str) -> bool:
+    for cue in _DISOWNING:
+        if cue in before:
+            return _DISOWNED.search(before) is not None
+    return False
 
 
 def _last_box(text: str) -> int:

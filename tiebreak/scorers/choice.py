@@ -43,7 +43,7 @@ _PICKED = re.compile(
 _IS_RIGHT = re.compile(
     rf"(?<![\w'’]){_NAMED}{_LETTER}(?:[ \t]{{1,3}}[A-Za-z][\w ]{{0,40}}?)?[ \t]{{0,3}}"
     r"(?:(?:is|must be|would be|seems|appears to be)[ \t]{1,3}(?:the |therefore |thus |also |my |indeed )?"
-    r"(?:only |most |single )?(?:correct|right|answer|best|closest|accurate)\b|:[ \t]{0,3}(?:correct|right)\b)"
+    r"(?:only |most |single )?(?:correct|right|answer|best|closest|accurate)\b|:[ \t]{0,3}(?:correct|right)\b|it is\b(?! not))"
 )
 _CONCLUDED = re.compile(
     rf"(?:\b(?:(?:has to|must|should|would|could) be|[Ss]o|[Tt]herefore|[Tt]hus|[Hh]ence|[Ii]t is|[Ii]t['’]s|[Tt]hat['’]s"
@@ -252,7 +252,7 @@ def _is_denied(match: re.Match[str], choice: str, by_predicate: bool) -> bool:
     if by_predicate and _QUESTIONED.match(text, match.end()):
         return True
     before, after = text[max(0, start - NEAR) : start], text[start + 1 : start + 1 + NEAR]
-    if not may_be_denied(before) and not may_be_denied(after):
+    if not may_be_denied(f"{before} {after}"):
         return False
     said = clauses(before.rstrip("([{*_`\"'“$\\ "))
     follows = after.lstrip(")]}*_`\"'”$")

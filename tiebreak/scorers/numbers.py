@@ -10,6 +10,7 @@ from tiebreak.scorers.words import ONES, TENS
 
 _SCALES = {
     "hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12,
+    "dozen": 12, "dozens": 12,
     "k": 1e3, "m": 1e6, "b": 1e9, "bn": 1e9, "mn": 1e6,
 }  # fmt: skip
 _WORDS = {word: float(value) for value, word in enumerate(ONES.split())} | {
@@ -20,6 +21,10 @@ _VULGAR = {"½": " 1/2", "¼": " 1/4", "¾": " 3/4", "⅓": " 1/3", "⅔": " 2/3
 _SIGNS = str.maketrans({
     "\u2212": "-", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "\ufe0f": "", "\u20e3": "", "’": "'", **_VULGAR,
 })  # fmt: skip
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_SUPERSCRIPT = re.compile("[⁻⁰¹²³⁴-⁹]{1,4}")
+_POWER = re.compile(r"\*\*(?<=\w\*\*)(?=[-+]?\d{1,3}(?!\d|\*\*))| \*\* (?=[-+]?\d)")
+_IN_WORDS = re.compile(r"[ \t]to the power(?: of)?[ \t](?=[-+]?\d)")
 _DASHED = re.compile(r"(?<![\w)\]%])[–—](?=[$€£]?\.?\d)")
 _FRACTION = re.compile(r"\\[dt]?frac[ \t]{0,2}(?:\{([^{}]{1,40})\}|(\d))[ \t]{0,2}(?:\{([^{}]{1,40})\}|(\d))")
 _LATEX = (
@@ -37,20 +42,21 @@ _NUMBER = (
     r"(?:\d{1,3}(?:\.\d{3}){1,9},\d{1,2}(?!\d)|\d{1,3}(?:,\d{3}){1,9}(?:\.\d{1,30})?(?![\d])|\d{1,3}(?:\.\d{3}){2,9}(?!\d)"
     r"|\d{1,3}(?:[ ']\d{3}){1,9}(?:[.,]\d{1,2})?(?!\d)"
     r"|\d{1,400}(?:[.,]\d{1,400})?|\.\d{1,400})"
-    r"(?:[eE][-+]?\d{1,3}(?!\d)|[ \t]?[×x*·][ \t]?10[ \t]?\^[ \t]?\(?[-+]?\d{1,3}\)?)?"
+    r"(?:[eE][-+]?\d{1,3}(?!\d)|[ \t]?[×x*·][ \t]?10[ \t]?\^[ \t]?\(?[-+]?\d{1,3}\)?|[ \t]?\^[ \t]?\(?[-+]?\d{1,3}\)?)?"
     r"(?:[ \t]\d{1,3}/\d{1,3}(?![\d/])|[ \t]?/[ \t]?\d{1,30}(?:\.\d{1,9})?(?![\d/]))?"
 )
-_AFTER = r"(?:[ \t]?(?:%|percent\b|per cent\b)|[ \t]?(?:hundred|thousand|million|billion|trillion)\b|(?:k|K|M|B|bn)\b)?"
+_AFTER = r"(?:[ \t]?(?:%|percent\b|per cent\b)|[ \t]?(?:hundred|thousand|million|billion|trillion|dozens?)\b|(?:k|K|M|B|bn)\b)?"
 FIGURE = re.compile(rf"(?<![\w.^])(?<!\d[,/])(?:{_NUMBER})(?:{_AFTER})")
 _SPELLED_WORD = "|".join(
-    sorted((*_WORDS, *_PARTS, "hundred", "thousand", "million", "billion", "and", "a"), key=len, reverse=True)
+    sorted((*_WORDS, *_PARTS, "hundred", "thousand", "million", "billion", "dozens", "dozen", "and", "a"), key=len, reverse=True)
 )
 SPELLED = re.compile(
     rf"\b(?:(?:minus|negative)[ -])?(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))}"
-    rf"|half|a (?:half|hundred|thousand|million))\b"
+    rf"|half|a (?:half|hundred|thousand|million|dozen|couple|pair)|dozen|hundred|thousand)\b"
     rf"(?:[ -]{{1,2}}(?:{_SPELLED_WORD})\b){{0,9}}",
     re.IGNORECASE,
 )
+_RAISED_TO = re.compile(r"[ \t]?\^[ \t]?\(?([-+]?\d{1,3})\)?")
 _TIMES_TEN = re.compile(r"[ \t]?[×x*·][ \t]?10[ \t]?\^[ \t]?\(?([-+]?\d{1,3})\)?")
 _DATE = re.compile(r"(?<![\d-])(\d{4})-\d{2}-\d{2}(?![\d-])")
 _NOT_FREE = re.compile(r"(?:st|nd|rd|th)\b|s\b(?<=\d{4}s)|-[A-Za-z]|[a-zA-Z_]\w{0,3}(?:[ \t]?[=+*^/]|\()|[xyzn]\b")
@@ -69,11 +75,16 @@ class Figure:
 def plain(text: str) -> str:
     """The text with one sign for each thing: LaTeX, typographic signs and dates are put plainly."""
     if not text.isascii():
+        text = _SUPERSCRIPT.sub(lambda found: f"^{found[0].translate(_RAISED)}", text)
         text = _DASHED.sub("-", text.translate(_SIGNS))
     if "\\" in text or "{" in text:
         text = _FRACTION.sub(lambda found: f" {found[1] or found[2]}/{found[3] or found[4]}", text)
         for pattern, plainly in _LATEX:
             text = pattern.sub(plainly, text)
+    if "**" in text:
+        text = _POWER.sub("^", text)
+    if "power" in text:
+        text = _IN_WORDS.sub("^", text)
     return _DATE.sub(r"\1", text) if "-" in text else text
 
 
@@ -119,6 +130,9 @@ def _digits(body: str) -> float:
     power = _TIMES_TEN.search(body)
     if power:
         return float(_decimal(body[: power.start()])) * 10.0 ** int(power[1]) * scale
+    power = _RAISED_TO.search(body)
+    if power:
+        return float(float(_decimal(body[: power.start()])) ** int(power[1])) * scale
     top, slash, bottom = body.partition("/")
     if not slash:
         return float(_decimal(top)) * scale
@@ -155,8 +169,10 @@ def _spelled(body: str) -> float | None:
             current += _WORDS[word]
         elif word in _PARTS:
             current = current + 1 / _PARTS[word] if joined or not current else current / _PARTS[word]
-        elif word == "hundred":
-            current = (current or 1.0) * 100
+        elif word in ("hundred", "dozen", "dozens"):
+            current = (current or 1.0) * _SCALES[word]
+        elif word in ("couple", "pair"):
+            current += 2
         elif word in _SCALES:
             total, current = total + (current or 1.0) * _SCALES[word], 0.0
         elif word not in ("a", "and"):

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from tiebreak.scorers.words import MARKS, Passage, known
 
-_YES_OR_NO = dict.fromkeys("yes yep yeah yup yea aye affirmat".split(), True) | dict.fromkeys("no nope nah nay".split(), False)
-_TRUE_OR_FALSE = dict.fromkeys("true correct".split(), True) | dict.fromkeys("false incorrec untrue".split(), False)
+_YES_OR_NO = dict.fromkeys(known("yes yep yeah yup yea aye affirmat"), True) | dict.fromkeys(known("no nope nah nay"), False)
+_TRUE_OR_FALSE = dict.fromkeys(known("true correct"), True) | dict.fromkeys(known("false incorrec untrue"), False)
 _PLAIN = _YES_OR_NO | _TRUE_OR_FALSE
 TARGETS = {"yes": True, "no": False, "true": True, "false": False, "correct": True, "incorrec": False}
 """Accepted answers that are a yes or a no."""
 _NO_MORE = known("idea doubt comment opinion answer other 1 question longer")
 """After "no", what makes it no answer: "no idea"."""
-_AFTER_NO = known("because since as but and it they he she the not that this there you we i in if unles indeed sir thank") | MARKS | {""}
+_AFTER_NO = (
+    known("because since as but and it they he she the not that this there you we i in if unles indeed sir thank") | MARKS | {""}
+)
 """After "no", inside a clause, what leaves it an answer: not "there is no simple way"."""
 _NEGATIONS = known("not isnt wasnt arent never cant cannot hardly")
-_IN_PART = known("partly partiall sometime maybe perhaps half possibly either neither nor")
+_IN_PART = known("partly partiall sometime maybe perhap half possibly either neither nor")
 _JOINTS = known("and or nor also but") | {",", "—", "–"}
 _CASES = known("in at on if when for during with it depend") | MARKS | {""}
 _SHORT = 12
@@ -26,22 +28,25 @@ _MOST_WORDS = 4000
 
 _SURE = (
     "absolute|indeed|certainl|definite|undoubte|exactly|precisel|naturall|totally|obviousl|clearly|sure|surely|of course|for sure"
-    "|without (?:a |any )?doubt|no doubt|beyond (?:a )?doubt|right|agreed|by all mean"
+    "|without (?:a |any )?doubt|no doubt|beyond (?:a )?doubt|right|agreed|you bet|by all mean"
 )
 _END = r"(?= [.!,;:\n—–()?]|$)"
 _OPENING = r"^(?:(?:oh|well|why|ah|hmm|yes|no|but|most|very|quite|almost|,) ){0,3}"
+_IT = "(?:that|thats|it|its|this|they|he|she|there|i|we|you)"
+_DOES = "(?:is|are|doe|do|did|ha|have|can|wa|was|were|will|would|could)"
 _SO = re.compile(
-    rf"{_OPENING}(?:(?:that|thats|it|its|this|he|she|they) (?:(?:is|are) )?)?(?:{_SURE})(?: (?:{_SURE}|so|thing|thats|it (?:is|doe|did|ha|can|wa)))?{_END}"
+    rf"{_OPENING}(?:{_IT} (?:(?:is|are) )?)?(?:{_SURE})(?: (?:{_SURE}|so|thing|it {_DOES}))?{_END}"
     rf"|{_OPENING}i (?:\w+ )?(?:think|believe|guess|suppose|would say|expect) so\b"
-    rf"|{_OPENING}(?:it|they|he|she|that|this|there|you|we) (?:certainl |definite |indeed )?(?:is|are|doe|do|did|ha|have|can|wa|was|were|will|would){_END}"
+    rf"|{_OPENING}{_IT} (?:certainl |definite |indeed |sure |surely |absolute )?{_DOES}{_END}"
 )
 _NOT_SO = re.compile(
     rf"{_OPENING}(?:{_SURE}|unfortun|im afraid|i am afraid|probably|likely) (?:no\b|not\b(?! only))"
-    rf"|{_OPENING}(?:(?:that|thats|it|its|this|they|he|she|there|i|we|you)(?: is| are| doe| do| did| ha| can| was| were| will| would| could)? )?"
-    rf"(?:not|isnt|arent|doesnt|dont|didnt|hasnt|cant|cannot|wasnt|werent|wont|wouldnt)"
-    rf"(?: (?:it|so|at all|really|quite|exactly|true|correct|right|the case|in the least|in the slightes|a chance|even close|by any mean|necessar|indeed))?{_END}"
-    rf"|{_OPENING}i (?:dont|do not|doubt|wouldnt|would not) (?:think|believe|suppose|say) (?:so|that)\b|{_OPENING}i doubt (?:it|that){_END}"
-    rf"|{_OPENING}(?:(?:that|thats|it|its|this) (?:is )?)?(?:wrong|never|hardly|negative|by no mean|on the contrary|far from it|far from){_END}"
+    rf"|{_OPENING}(?:{_IT}(?: {_DOES})? )?(?:not|isnt|arent|doesnt|dont|didnt|hasnt|cant|cannot|wasnt|werent|wont|wouldnt)"
+    r"(?: (?:it|so|at all|really|quite|exactly|true|correct|right|the case|in the least|in the slightes|a chance|even close"
+    rf"|by any mean|necessar|indeed))?{_END}"
+    rf"|{_OPENING}i (?:dont|do not|doubt|wouldnt|would not) (?:think|believe|suppose|say) (?:so|that)\b"
+    rf"|{_OPENING}i doubt (?:it|that){_END}"
+    rf"|{_OPENING}(?:{_IT} (?:is )?)?(?:wrong|never|hardly|negative|by no mean|on the contrary|far from it|far from){_END}"
     rf"|{_OPENING}(?:under no circum|in no way)"
 )
 
@@ -71,14 +76,14 @@ def polarity(passage: Passage, *, asked_for_truth: bool) -> bool | None:
 def _spoken(words: list[str], polar: dict[str, bool]) -> list[int]:
     """Where a yes or a no is said that stands: not "no idea", nor both of them at once."""
     found = [place for place, word in enumerate(words) if word in polar and _is_answer(words, place)]
-    halves = {place for pair in zip(found, found[1:], strict=False) if _are_both(words, *pair) for place in pair}
+    halves = {place for pair in pairwise(found) if _are_both(words, *pair) for place in pair}
     return [place for place in found if place not in halves]
 
 
 def _is_answer(words: list[str], place: int) -> bool:
     before = words[place - 1] if place else "."
     after = words[place + 1] if place + 1 < len(words) else ""
-    if before in _IN_PART:
+    if before in _IN_PART or (after == "?" and place + 2 < len(words)):
         return False
     if words[place] != "no":
         return True

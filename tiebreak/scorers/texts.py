@@ -13,19 +13,21 @@ from tiebreak.core.text import answer_text, clauses, words
 from tiebreak.core.text import says as says_phrase
 from tiebreak.core.trial import Outcome, Output, Score
 from tiebreak.scorers.answers import SHOWN, before_run_on, corrected, readable, shown, stated_before, statement
-from tiebreak.scorers.listing import candidates, pair
+from tiebreak.scorers.listing import candidates
 from tiebreak.scorers.patterns import compiled, first_match
 from tiebreak.scorers.rivals import is_other_name, states_another
 from tiebreak.scorers.second import said_by_letters
 from tiebreak.scorers.wording import Accepted, accepted_of, says
 
+_LONGEST_ITEM = 60
+"""Characters of the first item of a list."""
 _ARTICLES = frozenset({"a", "an", "the"})
 
 
 class Match:
     """Right when the answer says an accepted one: its words, undenied, not merely among alternatives, and no other instead."""
 
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     needs: ClassVar[tuple[str, ...]] = ("targets",)
 
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:
@@ -38,16 +40,31 @@ class Match:
         question = sample.messages[-1].text if sample.messages else ""
         accepted = accepted_of(question, sample.targets)
         right = says(said, accepted) or (accepted.are_signs and says(text, accepted))
-        right = right and not (_merely_listed(said, accepted) or states_another(said, accepted) or _contradicted(text, accepted))
+        right = right and not (
+            _merely_listed(_with_its_list(said, text), accepted)
+            or states_another(said, accepted)
+            or _contradicted(text, accepted)
+        )
         answer = said.strip()[:SHOWN] if right else shown(said)
         return Score.of(right, answer=answer, because=because, second=said_by_letters(text, sample.targets))
 
 
 def _merely_listed(said: str, accepted: Accepted) -> bool:
     """Whether the accepted answer is one of many candidates, most of which are wrong; a target may itself be a list."""
-    items = candidates(said) or (pair(said) if not any(alias.is_joint for alias in accepted.aliases) else [])
-    longest = max((len(candidates(alias.text)) or 1 for alias in accepted.aliases), default=1)
-    return len(items) > longest and 2 * sum(says(item, accepted) for item in items) <= len(items)
+    if accepted.are_several:
+        return False
+    items = candidates(said)
+    return len(items) > max((alias.parts for alias in accepted.aliases), default=1) and 2 * sum(
+        says(item, accepted) for item in items
+    ) <= len(items)
+
+
+def _with_its_list(said: str, text: str) -> str:
+    """What is called the answer, with the lines below it where it is only the first of a list."""
+    if len(said) > _LONGEST_ITEM or said is text or "\n" not in text:
+        return said
+    place = text.rfind(said)
+    return text[text.rfind("\n", 0, place) + 1 :] if text.find("\n", place) >= 0 else said
 
 
 def _contradicted(text: str, accepted: Accepted) -> bool:
@@ -65,7 +82,7 @@ def stated_answer(text: str) -> str:
 class Keywords:
     """Right when an accepted keyword is said and no rejected one is; denying a keyword is not saying it."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     needs: ClassVar[tuple[str, ...]] = ("keywords", "targets")
 
     async def score(self, sample: Sample, output: Output, context: AskContext) -> Score:

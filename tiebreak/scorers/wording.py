@@ -9,6 +9,7 @@ from functools import lru_cache
 from tiebreak.scorers.answers import without_latex
 from tiebreak.scorers.denial import stands
 from tiebreak.scorers.given_names import GIVEN
+from tiebreak.scorers.listing import parts
 from tiebreak.scorers.polar import TARGETS, says_polar
 from tiebreak.scorers.words import (
     INITIAL,
@@ -28,7 +29,7 @@ STOP = known(
     " they i you we s do does did has have had th st nd rd"
 ) | {""}
 _TITLES = known(
-    "mr mrs ms madame mme"
+    "mr mrs ms miss madame mme"
     " dr prof professor president sir lady lord king queen prince princess saint st pope emperor general captain"
     " colonel senator governor minister judge justice chief actor actress singer author writer director artist scientist"
     " commander admiral major lieutenant sergeant coach astronaut cosmonaut physicist chemist inventor painter poet philosopher"
@@ -49,6 +50,14 @@ _REACH = 14
 """Words between two words of one mention, at most."""
 _LONG = 8
 """Letters by which words are known when they are run together."""
+_SEVERAL = re.compile(
+    r"\b(?:who|what|which)(?: \w+){0,2} (?:are|were) (?!you\b)"
+    r"|^\W*(?:list|name|give|state|mention) (?:all|some|two|three|four|five|ten|\d+|the \w+s\b)"
+    r"|\b(?:names|members|steps|types|kinds|examples|candidates|some|several|(?:two|three|four|five|six|ten|\d{1,2}) [a-z]+s)"
+    r" (?:of|for|in|that|who|which)\b",
+    re.IGNORECASE,
+)
+"""Words of a question that asks for a list."""
 _LONGEST_QUESTION = 1000
 """Characters of a question whose words tell nothing; a longer text has examples in it."""
 
@@ -59,13 +68,14 @@ class Alias:
     __slots__ = (
         "capitals",
         "content",
-        "initials",
         "given",
+        "initials",
         "is_joint",
         "is_name",
         "is_ordered",
         "is_phrase",
         "numbers",
+        "parts",
         "polar",
         "shortened",
         "squeezed",
@@ -92,6 +102,7 @@ class Alias:
         self.is_joint = " and " in text or " & " in text
         # The question's own words, sorted or chosen from: their order is the answer.
         self.is_ordered = len(telling) > 1 and not new
+        self.parts = len(self.words) if self.is_ordered else parts(text)
 
     def _as_name(self, names: Sequence[str]) -> None:
         self.is_name = bool(names) and all(token[0].isupper() for token in names)
@@ -110,13 +121,15 @@ class Alias:
 class Accepted:
     """The accepted answers of a sample."""
 
-    __slots__ = ("aliases", "are_signs", "asked", "words")
+    __slots__ = ("aliases", "are_several", "are_signs", "asked", "words")
 
     def __init__(self, question: str, targets: Sequence[str]) -> None:
         self.asked = frozenset(normal_words(raw_tokens(question))) - MARKS
         self.aliases = tuple(Alias(target, self.asked) for target in targets)
         self.are_signs = not any(alias.words for alias in self.aliases)
         """Brackets and the like, which have no words."""
+        self.are_several = _SEVERAL.search(question) is not None
+        """Whether the question asks for a list."""
         self.words = frozenset(word for alias in self.aliases for word in alias.words) - STOP
 
 
@@ -182,6 +195,7 @@ def _says(passage: Passage, alias: Alias, accepted: Accepted) -> bool:
     if alias.year and alias.year in passage.present and passage.present.isdisjoint(_MONTHS):
         return _stands_somewhere(passage, alias.year, accepted)
     enough = 2 * len(found) > len(content) if alias.is_joint else 2 * len(found) >= len(content)
+    enough = enough or bool(alias.given and content[-1] in found)
     if not enough or not _numbers_agree(passage, alias):
         return False
     if alias.is_ordered or (alias.is_phrase and passage.present == set(alias.words)):
