@@ -232,9 +232,7 @@ def check_tasks(paths: tuple[str, ...], **flags: Any) -> int:
 @click.option("--limit", type=click.IntRange(min=1), default=20, metavar="N", help="Most tasks of a history (20).")
 @click.option("--python", default="", metavar="PATH", help="The interpreter of the environment that the tests need.")
 @click.option("--pip", multiple=True, metavar="FILE|NAME==VERSION", help="Lock files or packages to be installed instead.")
-@click.option(
-    "--timeout", type=Number(min=1), metavar="S", help="Most seconds for one run of the tests (while tried 300)."
-)
+@click.option("--timeout", type=Number(min=1), metavar="S", help="Most seconds for one run of the tests (while tried 300).")
 @click.option("--memory", type=click.IntRange(min=64), default=2048, metavar="MB", help="Most memory of an attempt (2048).")
 @click.option("--no-cheats", is_flag=True, help="Leave out the attacks on each task's check.")
 def new_task(**flags: Any) -> int:
