@@ -18,6 +18,7 @@ import yaml
 from click.testing import CliRunner
 from support.command import clean_environment, read_csv, run
 from support.made import Planted, write_run
+from support.server import FakeServer
 from support.viewing import TOKEN, serving
 
 from tiebreak.cli.main import run_command_line, tiebreak
@@ -364,3 +365,24 @@ def test_report_knows_a_batch(tmp_path: Path) -> None:
     assert json.loads((folder / "comparison_report.json").read_text())["batch_id"] == "batch_1"
     assert (folder / "m_result.json").is_file()
     assert (folder / "trials.csv").is_file()
+
+
+def test_answers_of_an_earlier_run_are_never_passed_off_as_new(tmp_path: Path, questions: Path) -> None:
+    """Held against a baseline they show no change, whatever has changed since."""
+    with FakeServer(lambda prompt: "Paris") as server:
+        line = ("run", "--model", "openai/a", "--dataset", str(questions), "--cache", "kept")
+        run(*line, "--output", "one", cwd=tmp_path, **server.environment())
+        asked = len(server.ledger)
+        again = run(*line, "--output", "two", "--baseline", "one", cwd=tmp_path, **server.environment())
+    assert len(server.ledger) - asked <= 1, "the check that it answers"
+    count = json.loads((tmp_path / "two" / "comparison_report.json").read_text())["contestants"][0]["remembered"]
+    assert count > 0
+    assert f"{count} answers of openai/a are of an earlier run (--cache): they say how it answered then" in flat(again.stdout)
+    held = run("compare", "one", "two", cwd=tmp_path)
+    assert "of an earlier run (--cache): whatever has changed since, they cannot show it" in flat(held.stdout)
+    assert json.loads(run("compare", "one", "two", "--json", cwd=tmp_path).stdout)["remembered"] == {"openai/a": count}
+
+
+def flat(text: str) -> str:
+    """Without the breaks of lines."""
+    return " ".join(text.split())

@@ -12,6 +12,7 @@ from tiebreak.cli.console import Console
 from tiebreak.cli.terminal import harmless_json
 from tiebreak.config import results_root
 from tiebreak.report.baseline import is_baseline_file, read_baseline
+from tiebreak.report.caveats import remembered_words
 from tiebreak.report.changes import Change, changes, check_protocols, unmatched
 from tiebreak.report.samples import SampleAnswer, answers_to
 from tiebreak.report.verdict import probability
@@ -34,6 +35,7 @@ def compare_runs(before: str, after: str, *, changed: Sequence[str] = (), force:
             "protocol_differences": differing,
             "changes": [asdict(change) for change in found],
             "unmatched": unmatched(one, other, changed),
+            "remembered": {label: entry.remembered for label, entry in other.contestants.items() if entry.remembered},
         }
         click.echo(harmless_json(msgspec.json.encode(data)))
         return 0
@@ -44,6 +46,10 @@ def compare_runs(before: str, after: str, *, changed: Sequence[str] = (), force:
     console.line()
     for sentence in unmatched(one, other, changed):
         console.line(sentence, style="yellow")
+    for label, entry in other.contestants.items():
+        if entry.remembered:
+            words = remembered_words(label, entry.remembered)
+            console.line(f"{words}: whatever has changed since, they cannot show it.", style="yellow")
     for change in found:
         console.line(change.sentence)
         samples = (*change.broken[:_SHOWN], *change.fixed[:_SHOWN])

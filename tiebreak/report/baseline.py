@@ -17,6 +17,7 @@ from tiebreak.store.reader import StoreReader
 
 BASELINE_VERSION = 2
 _DIGITS = 6
+_REMEMBERED = "SELECT count(*) FROM trials WHERE superseded = 0 AND cached AND outcome <> 'failed' AND contestant = ?"
 
 
 class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +29,8 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The same, each by its digest."""
     scores: Mapping[str, float]
     """Of every sample that was answered."""
+    remembered: int = 0
+    """Answers that were given in an earlier run."""
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +58,8 @@ def baseline_of(reader: StoreReader) -> Baseline:
 
 def _entry(reader: StoreReader, contestant: Contestant) -> BaselineEntry:
     scores = scores_by_sample(reader, contestant.label)
-    return BaselineEntry(factors=contestant.factors, parts=contestant.parts, scores=scores)
+    remembered = next(reader.rows(_REMEMBERED, reader.numbers[contestant.label]))[0]
+    return BaselineEntry(factors=contestant.factors, parts=contestant.parts, scores=scores, remembered=remembered)
 
 
 def write_baseline(baseline: Baseline, path: Path) -> None:

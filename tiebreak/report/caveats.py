@@ -22,6 +22,7 @@ def caveats(summary: Summary) -> list[str]:
         found.append("the models were asked with different settings")
     if summary.info.pace.batch:
         found.append(f"answers from batches cost {BATCH_PRICE:.0%} of the usual price, and how long they took says nothing")
+    found += [f"{remembered_words(c.label, c.remembered)}: they say how it answered then" for c in summary.tested if c.remembered]
     found += [_stopped(c) for c in summary.tested if c.cut_off or c.exhausted]
     ranked = summary.ranked
     if len(ranked) > 1 and summary.common_samples < ranked[0].planned_samples and not summary.unseen:
@@ -37,6 +38,12 @@ def caveats(summary: Summary) -> list[str]:
     if summary.chosen is not None:
         found.append("the tables are of all samples, on which the best of many looks better than it is")
     return [*found, *_work_caveats(summary)]
+
+
+def remembered_words(label: str, count: int) -> str:
+    """How many answers were given in an earlier run."""
+    answers = "one answer of {} is" if count == 1 else f"{count:,} answers of {{}} are"
+    return f"{answers.format(label)} of an earlier run (--cache)"
 
 
 def _stopped(contestant: ContestantSummary) -> str:

@@ -75,6 +75,8 @@ class ContestantSummary:
     failures: Mapping[str, int] = field(default_factory=dict)
     """Trials without a result, by kind. They are left out of the score."""
     unjudged: int = 0
+    remembered: int = 0
+    """Answers of an earlier run, by --cache or --replay: they say how it answered then."""
     """Answers that no judge has judged yet, because it failed. They are kept, and left out of the score."""
     awaiting_judge: int = 0
     """Answers that some judge has still to judge; also those that another scorer has scored."""
@@ -421,6 +423,7 @@ def _figures(tally: Tally | None, numbers: SampleNumbers, repeats: int) -> dict[
         **{name: tally.outcomes[name] for name in ("refused", "empty", "filtered", "cut_off", "exhausted")},
         "failures": dict(sorted(tally.failures.items())),
         "unjudged": tally.unjudged,
+        "remembered": tally.remembered,
         "awaiting_judge": tally.awaiting_judge,
         "score": found.mean if found.n else None,
         "low": found.low,

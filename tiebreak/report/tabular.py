@@ -245,7 +245,7 @@ def _contestant_data(summary: ContestantSummary) -> dict[str, Any]:
 
 _FIGURES = (
     *("state", "message", "planned", "right", "wrong", "no_answer"),
-    *("refused", "empty", "filtered", "cut_off", "exhausted", "unjudged", "awaiting_judge", "not_asked"),
+    *("refused", "empty", "filtered", "cut_off", "exhausted", "unjudged", "awaiting_judge", "not_asked", "remembered"),
     *("score", "interval_method", "samples", "score_failures_wrong", "adjusted_score", "tier", "ranks", "pass_at", "pass_all"),
     *("seconds", "model_seconds", "input_tokens", "output_tokens", "cost_usd", "known_cost_usd", "cost_per_trial"),
     *("second_readings", "readings_differ"),

@@ -103,6 +103,7 @@ class Tally:
         self.input_tokens = self.output_tokens = 0
         self.cost_usd, self.unpriced, self.partly_unpriced = 0.0, 0, 0
         """What is known of the cost; the trials of which nothing is known, and those of which not all is."""
+        self.remembered = 0
         self.answers, self.answers_usd = 0, 0.0
         """Answers that were not remembered, and what they cost; not a number where nobody knows of one."""
         self.model_s = 0.0
@@ -128,7 +129,9 @@ class Tally:
             return
         self._judge(number, score, unread, category)
         self._read_again(number, score, second)
-        if not cached:
+        if cached:
+            self.remembered += 1
+        else:
             self.answers += 1
             self.answers_usd += nan if cost is None else cost
             self.prices.add(number, nan if cost is None else cost)
