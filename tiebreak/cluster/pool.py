@@ -362,6 +362,8 @@ class Pool:
                 node = await self.places.take(wish)
                 return await self._leased(node, service, trial, wish)
             except Broken as broken:
+                if self.conditions.stop.draining:
+                    raise Interrupted from None
                 losses.append(f"{node.name}: {broken}")
                 self._keep_what_was_taken(trial, broken.taken, f"made again elsewhere: {losses[-1]}")
                 if broke_on:
