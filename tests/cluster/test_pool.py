@@ -802,6 +802,21 @@ async def test_a_node_that_hangs_at_the_start_holds_nobody_up(exam, server, tmp_
     assert ready[0] < first < ready[1]
 
 
+async def test_a_worker_that_is_being_started_is_waited_for(exam, server, tmp_path):
+    """Longer than for a node that is not there: on a busy machine a start takes its time."""
+    cluster, made = FakeCluster("a"), FakeCluster.start
+
+    async def start(member, resources):
+        await asyncio.sleep(QUICK.nobody_s + 1.5 if cluster.links else 0)
+        return await made(cluster, member, resources)
+
+    cluster.start = start
+    watch = Disturbed(after=10, act=lambda: cluster.link("a").kill())
+    await run_on(cluster, plan_for(exam, tmp_path / "run", max_connections=4), watch=watch)
+    assert len(results(tmp_path / "run")) == len(ROWS)
+    assert ended(watch.events) == {"openai/gpt-x": (ContestantState.FINISHED, "")}
+
+
 async def test_a_run_that_no_node_can_take_part_in_leaves_no_folder(exam, server, tmp_path):
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(UsageError, match="no node of the cluster can take part"):
