@@ -22,7 +22,7 @@ from tiebreak.cluster.messages import Parcel
 from tiebreak.core.contestant import AgentRef
 from tiebreak.core.errors import StoreError, UsageError
 from tiebreak.core.events import ContestantFinished, ContestantState, NodeChanged, NodeState, TrialFinished, TrialLost, TrialStep
-from tiebreak.engine.stop import Stop
+from tiebreak.engine.stop import Interrupted, Stop
 from tiebreak.pipeline import make_plan, run_plan
 from tiebreak.registry import make_ref
 from tiebreak.report.summary import summarise
@@ -712,9 +712,9 @@ async def test_a_worker_that_cannot_be_ended_keeps_no_trial(exam, server, tmp_pa
 class Sick(FakeCluster):
     """A cluster in which attempts on some nodes meet an error nobody expected."""
 
-    def __init__(self, *names, who):
+    def __init__(self, *names, who, error=None):
         super().__init__(*names, patience=CALM)
-        self.who, self.met = who, []
+        self.who, self.error, self.met = who, error or RuntimeError("a disk is sick"), []
 
     async def start(self, member, resources):
         link = await super().start(member, resources)
@@ -727,14 +727,16 @@ class Sick(FakeCluster):
 
             async def fails(order):
                 self.met.append((member.name, order.trial))
-                raise RuntimeError("a disk is sick")
+                raise self.error
 
             link.worker._begin = begun
         return link
 
 
-async def test_an_attempt_that_breaks_on_one_node_is_made_on_another(exam, server, tmp_path):
-    cluster, events = Sick("a", "b", who="b"), []
+@pytest.mark.parametrize("error", [RuntimeError("odd"), asyncio.CancelledError(), Interrupted()], ids=lambda e: type(e).__name__)
+async def test_an_attempt_that_breaks_on_one_node_is_made_on_another(exam, server, tmp_path, error):
+    """Also one that is left there, though nobody asked for that: it is not lost in silence."""
+    cluster, events = Sick("a", "b", who="b", error=error), []
     await run_on(cluster, plan_for(exam, tmp_path / "run", max_connections=4), watch=events.append, flags=Flags(per_node=2))
     assert len(results(tmp_path / "run")) == len(ROWS)
     assert {row[0] for row in results(tmp_path / "run").values()} == {"answered"}
@@ -798,6 +800,21 @@ async def test_a_node_that_hangs_at_the_start_holds_nobody_up(exam, server, tmp_
     ready = [index for index, e in enumerate(events) if isinstance(e, NodeChanged) and e.state is NodeState.READY]
     first = next(index for index, e in enumerate(events) if isinstance(e, TrialFinished))
     assert ready[0] < first < ready[1]
+
+
+async def test_a_worker_that_is_being_started_is_waited_for(exam, server, tmp_path):
+    """Longer than for a node that is not there: on a busy machine a start takes its time."""
+    cluster, made = FakeCluster("a"), FakeCluster.start
+
+    async def start(member, resources):
+        await asyncio.sleep(QUICK.nobody_s + 1.5 if cluster.links else 0)
+        return await made(cluster, member, resources)
+
+    cluster.start = start
+    watch = Disturbed(after=10, act=lambda: cluster.link("a").kill())
+    await run_on(cluster, plan_for(exam, tmp_path / "run", max_connections=4), watch=watch)
+    assert len(results(tmp_path / "run")) == len(ROWS)
+    assert ended(watch.events) == {"openai/gpt-x": (ContestantState.FINISHED, "")}
 
 
 async def test_a_run_that_no_node_can_take_part_in_leaves_no_folder(exam, server, tmp_path):

@@ -95,3 +95,16 @@ async def test_a_contestant_out_of_time_is_no_error_for_another_of_its_account(t
     assert await growing > 20
     states = {label: state for label, (state, _) in ended(events).items()}
     assert states == {"openai/quick": ContestantState.FINISHED, "openai/slow": ContestantState.TIMED_OUT}
+
+
+async def test_a_cancellation_that_nobody_asked_for_loses_no_trial_in_silence(tmp_path):
+    """A future that is cancelled somewhere below ends the contestant loudly; it is not taken for done."""
+
+    async def attempting(service, trial):
+        if trial.sample.id == "7":
+            raise asyncio.CancelledError
+
+    events = await run(tmp_path, ["gpt-x"], attempting=attempting)
+    state, message = ended(events)["openai/gpt-x"]
+    assert state is ContestantState.FAILED
+    assert "cancelled, and nobody had asked for that" in message

@@ -24,7 +24,7 @@ class Lost(Exception):
 
 
 class Broken(Lost):
-    """The trial ended on its node by an error nobody expected."""
+    """The trial ended on its node by an error nobody expected, or was left there."""
 
 
 class NotServed(Exception):

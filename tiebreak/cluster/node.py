@@ -43,7 +43,7 @@ from tiebreak.cluster.parcels import Packer
 from tiebreak.core.events import Event
 from tiebreak.core.trial import Trial
 from tiebreak.engine.deadlines import Deadlines
-from tiebreak.engine.stop import ContestantOver, Interrupted
+from tiebreak.engine.stop import ContestantOver
 from tiebreak.engine.traffic import Gate
 from tiebreak.engine.workshop import Service
 
@@ -302,7 +302,7 @@ class Node:
         elif word.state is not None:
             lease.fail(ContestantOver(word.state, word.message))
         else:
-            lease.fail(Interrupted())
+            lease.fail(Broken("it was left there", taken))
         self.around.freed(self, lease)
 
     def _beat(self, beat: Beat) -> None:

@@ -315,9 +315,14 @@ class Pool:
                     node.look_after()
                     self.places.offer(node)
             with going_on("looking for trials that no node can take"):
-                for wish in self.places.impossible(self.patience.nobody_s):
+                for wish in self.places.impossible(self._longest_without_node_s()):
                     over = ContestantOver(ContestantState.FAILED, self._why_nobody(wish))
                     self.places.refuse([wish], NotServed() if wish.elsewhere else over)
+
+    def _longest_without_node_s(self) -> float:
+        """A worker that is being started may be the one that is waited for: a busy machine takes its time."""
+        starting = any(known.task is not None for known in self._known.values())
+        return self.patience.nobody_s + (self.patience.start_s if starting else 0.0)
 
     def _why_nobody(self, wish: Wish) -> str:
         what = ", ".join(f"{name}:{amount:g}" for name, amount in wish.demand if name not in (TRIALS, TASKS))
@@ -362,6 +367,8 @@ class Pool:
                 node = await self.places.take(wish)
                 return await self._leased(node, service, trial, wish)
             except Broken as broken:
+                if self.conditions.stop.draining:
+                    raise Interrupted from None
                 losses.append(f"{node.name}: {broken}")
                 self._keep_what_was_taken(trial, broken.taken, f"made again elsewhere: {losses[-1]}")
                 if broke_on:

@@ -130,6 +130,7 @@ class Servings:
         except ContestantOver as over:
             return Left(lease=order.lease, state=over.state, message=str(over))
         except (Interrupted, asyncio.CancelledError):
+            # Asked for by the run, or else by nobody; the run knows.
             return Left(lease=order.lease)
         except _Unserved:
             return None

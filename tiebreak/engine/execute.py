@@ -260,6 +260,12 @@ class _Crew:
     async def _worker(self) -> None:
         try:
             await self.work()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and not task.cancelling():
+                # A group takes it for a worker that was sent away, and its trial would end in no state at all.
+                raise RuntimeError("a trial was cancelled, and nobody had asked for that") from None
+            raise
         finally:
             self.at_work -= 1
 
