@@ -121,6 +121,9 @@ def test_every_key_of_a_report_is_described(tiny_run: Path) -> None:
     """Top level, contestants, pairs, effects, the choice and results: one schema, all of it in the reference."""
     data = json.loads((tiny_run / "r" / REPORT_JSON).read_text(encoding="utf-8"))
     assert _unnamed(data, _section("## comparison_report.json").partition("###")[0]) == []
+    documented = _section("## comparison_report.json").partition("###")[0]
+    rows = re.findall(r"^\| (`.*?) \|", documented, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} - set(data) == set(), "and nothing that is not there"
     for part in ("protocol", "pace", "rankings", "rankings_full", "summary_stats"):
         assert _unnamed(data[part], _section("## comparison_report.json")) == [], part
     assert _unnamed(data["contestants"][0], _section("### A contestant")) == []

@@ -81,6 +81,8 @@ class Scripted:
 
 def _read(path: Path) -> Script:
     try:
+        if path.exists() and not path.is_file():  # /dev/zero would never end
+            raise MissingModel(f"the script {str(path)!r} is not a file")
         script = msgspec.json.decode(path.read_bytes(), type=Script)
     except OSError as error:
         raise MissingModel(f"the script {str(path)!r} cannot be read: {error.strerror}") from None

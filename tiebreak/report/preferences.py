@@ -18,6 +18,8 @@ from tiebreak.store.reader import StoreReader
 if TYPE_CHECKING:
     from tiebreak.stats.preferences import Share
 
+_LEAST = 6
+"""With fewer comparisons of a pair no test could show anything, whatever they said."""
 _GIVEN = """
     SELECT p.sample, p.first, p.second, a.contestant, b.contestant, p.scorer, p.judge, p.better, s.grouped FROM preferences p
     JOIN trials a ON a.id = p.first AND NOT a.superseded JOIN trials b ON b.id = p.second AND NOT b.superseded
@@ -388,6 +390,8 @@ def preference_verdict(one: PreferenceSummary) -> str:
     """Who is preferred, in a sentence."""
     if one.leader is not None:
         return f"{one.leader} is preferred to every other contestant."
+    if all(pair.wins + pair.ties + pair.losses < _LEAST for pair in one.pairs):
+        return f"Nothing can be said yet: {one.compared:,} of {one.possible:,} pairs of answers were compared."
     first = [contestant.contestant for contestant in one.contestants if contestant.tier == 1]
     if len(first) == len(one.contestants):
         return "A tie: nobody is shown to be preferred."

@@ -200,6 +200,7 @@ def summary_data(summary: Summary) -> dict[str, Any]:
         "cost_front": summary.cost_front,
         "latency_front": summary.latency_front,
         "factors": [asdict(factor) for factor in summary.factors],
+        "noise": asdict(summary.noise) if summary.noise else None,
         "chosen": asdict(summary.chosen) if summary.chosen else None,
         **_judging_data(summary),
         "claims": [{"kind": claim.kind, "facts": claim.facts, "sentence": claim.sentence} for claim in claims(summary)],

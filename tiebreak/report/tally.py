@@ -114,8 +114,8 @@ class Tally:
         _, _, superseded, outcome, score, second, unread, kind, category, cached, *taken = row
         seconds, first, first_answer, flight, sent, made, cost, awaiting = taken
         self._spend(seconds, sent, made, cost)
-        # A request that was refused costs nothing.
-        self.unpriced += cost is None and (outcome != "failed" or kind in MAY_HAVE_COST)
+        # A request that was refused costs nothing, and neither does an answer of an earlier run.
+        self.unpriced += cost is None and not cached and (outcome != "failed" or kind in MAY_HAVE_COST)
         if superseded:
             return
         self.outcomes[outcome] += 1
