@@ -422,6 +422,13 @@ def test_numbers_that_mean_nothing_are_refused(wrong: dict[str, Any], scripted: 
         tiebreak.run(models=scripted("m"), dataset=ROWS, **wrong)
 
 
+def test_samples_in_memory_take_the_place_of_no_file(scripted: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "samples.jsonl").write_text("mine")
+    with pytest.raises(tiebreak.UsageError, match=r"holds samples\.jsonl, which a run would write over"):
+        tiebreak.run(models=scripted("m"), dataset=ROWS, results_dir=tmp_path)
+    assert (tmp_path / "samples.jsonl").read_text() == "mine"
+
+
 def test_an_option_nobody_has_is_refused(scripted: Callable[..., str]) -> None:
     with pytest.raises(TypeError, match="there is no option 'max_cost'; did you mean 'max_cost_usd'"):
         tiebreak.run(models=scripted("m"), dataset=ROWS, max_cost=1)  # type: ignore[call-arg]

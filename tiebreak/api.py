@@ -46,7 +46,7 @@ from tiebreak.report.verdict import verdict
 from tiebreak.spec.build import spec_of
 from tiebreak.spec.keywords import Asked, Options, asked, in_keywords
 from tiebreak.spec.model_choice import Check
-from tiebreak.store.folder import DATABASE, at_rest, empty_folder, find_run, gone_if_refused, new_run_folder
+from tiebreak.store.folder import DATABASE, at_rest, empty_folder, find_run, gone_if_refused, new_run_folder, refuse_other_samples
 from tiebreak.store.reader import StoreReader
 
 __all__ = ["ModelRef", "Run", "Sample", "Score", "Stream", "Verdict", "arun", "open", "resume", "run", "start", "stream"]
@@ -367,7 +367,7 @@ class _Session:
             await self._check_before_spending(plan)
         plan = plan if self._order.flags.resume else self._placed(plan)
         run = Run(plan.spec.results_dir, background=self.background, session=self)
-        with gone_if_refused(plan.spec.results_dir):
+        with gone_if_refused(plan.spec.results_dir, plan.spec.protocol):
             await self._drained_when_cancelled(plan, run)
         await asyncio.to_thread(run.report)
         return run
@@ -441,6 +441,7 @@ class _Session:
         wanted = self._order.flags.output
         folder = new_run_folder(results_root(), datetime.now(UTC).astimezone()) if wanted is None else empty_folder(wanted)
         if plan.spec.protocol.dataset == IN_MEMORY:
+            refuse_other_samples(folder)
             with atomic_writer(folder / SAMPLES_FILE) as file:
                 file.writelines(cast(Any, plan.dataset).lines)
         return plan.with_protocol(beside_store(plan.spec.protocol, folder)).placed_in(folder)

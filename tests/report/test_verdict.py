@@ -223,7 +223,7 @@ def test_times_under_different_loads_are_not_compared(tmp_path: Path) -> None:
     claim = told(summary)["speed"]
     assert claim.facts["least"] is None
     assert claim.sentence == (
-        "Nothing can be said about speed: times were not taken under the same load (requests in flight: a 1 and b 80)."
+        "Nothing can be said about speed: answers were asked for several at a time (requests in flight: a 1 and b 80)."
         " Measure them one at a time with --timing."
     )
 

@@ -21,6 +21,7 @@ from tiebreak.core.model import ModelRef
 from tiebreak.core.sample import Sample
 from tiebreak.core.trial import Failure, Outcome, Output, Score, TrialResult
 from tiebreak.store.folder import DATABASE, check_writable, find_run, new_run_folder
+from tiebreak.store.ledger import Ledger
 from tiebreak.store.reader import StoreReader
 from tiebreak.store.store import Store
 
@@ -128,6 +129,23 @@ def test_a_new_run_that_is_refused_leaves_nothing_behind(tmp_path, info):
         with pytest.raises(UsageError), Store.open(place, info()):
             raise UsageError("no node can take part")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["notes.txt", "used"]
+
+
+def test_a_refused_run_takes_no_file_of_the_users_with_it(tmp_path, info):
+    (tmp_path / "samples.jsonl").write_text("mine")
+    with pytest.raises(UsageError), Store.open(tmp_path, info()):
+        raise UsageError("not here")
+    assert [path.name for path in tmp_path.iterdir()] == ["samples.jsonl"]
+    assert (tmp_path / "samples.jsonl").read_text() == "mine"
+
+
+def test_a_refused_run_that_may_have_spent_something_stays(tmp_path, info):
+    with pytest.raises(UsageError), Store.open(tmp_path, info()):
+        with Ledger.open(tmp_path) as ledger:
+            ledger.keep(5, 0)
+        raise UsageError("not here")
+    with Ledger.open(tmp_path) as ledger:
+        assert ledger.risked == (5, 0)
 
 
 async def test_a_run_that_has_results_stays_when_it_is_refused(tmp_path, info):

@@ -555,7 +555,7 @@ def _tell_speed(facts: Facts) -> str:
     if not facts["basis"]:
         flights = [f"{label} {_flight(facts['in_flight'].get(label))}" for label in facts["among"]]
         return (
-            "Nothing can be said about speed: times were not taken under the same load"
+            "Nothing can be said about speed: answers were asked for several at a time"
             f" (requests in flight: {listed(flights)}). Measure them one at a time with --timing."
         )
     if facts["least"] is None:

@@ -232,7 +232,7 @@ def checked_models(flags: ModelFlags, config: Config, notes: Notes) -> tuple[Mod
     catalog = config.catalog(detect=needs_detection(flags))
     checks = check_models(flags, config, catalog, keys=flags.replay is None and flags.on is None)
     if not flags.quiet or problems(checks):
-        notes.checks(checks)
+        notes.checks([replace(c, ref=with_settings(c.ref, flags.settings)) if c.ref else c for c in checks])
     if problems(checks):
         disabled = f"Disabled in {config.path}: {', '.join(config.disabled)}" if config.disabled else ""
         raise UnusableModels(checks, catalog.names(), disabled)

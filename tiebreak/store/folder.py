@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tiebreak.core.errors import StoreBusy, StoreError, StoreFull, UsageError
 from tiebreak.core.files import atomic_writer
-from tiebreak.core.run import SAMPLES_FILE
+from tiebreak.core.run import IN_MEMORY, SAMPLES_FILE, Protocol
 
 DATABASE = "run.sqlite"
 LABEL = "label.txt"
@@ -53,6 +53,12 @@ def empty_folder(folder: Path) -> Path:
     except OSError as error:
         raise StoreError(f"cannot make the results folder {folder}: {error.strerror}; choose another with --output") from None
     return folder
+
+
+def refuse_other_samples(folder: Path) -> None:
+    """Samples that a program has in memory are kept in a file of their own, never in place of the user's."""
+    if (folder / SAMPLES_FILE).exists() and not (folder / _LOCK).exists():
+        raise UsageError(f"{folder} holds {SAMPLES_FILE}, which a run would write over; name another folder")
 
 
 def unused_folder(folder: Path) -> Path:
@@ -189,22 +195,24 @@ def owned(folder: Path) -> Iterator[None]:
         yield
 
 
-def leave_nothing(folder: Path) -> None:
+def leave_nothing(folder: Path, protocol: Protocol) -> None:
     """Take away what a run that asked nothing wrote, and the folder itself where nothing else is in it."""
+    # Of a run from the command line, a file of samples is the user's.
+    samples = [SAMPLES_FILE] if protocol.dataset == IN_MEMORY else []
     with contextlib.suppress(OSError):
-        for name in (*(f"{DATABASE}{kind}" for kind in ("", "-wal", "-shm", "-journal")), SAMPLES_FILE, _LOCK):
+        for name in (*(f"{DATABASE}{kind}" for kind in ("", "-wal", "-shm", "-journal")), *samples, _LOCK):
             (folder / name).unlink(missing_ok=True)
         folder.rmdir()
 
 
 @contextlib.contextmanager
-def gone_if_refused(folder: Path) -> Iterator[None]:
+def gone_if_refused(folder: Path, protocol: Protocol) -> Iterator[None]:
     """A folder that was made for a run, which is refused before there is a store, is taken away again."""
     try:
         yield
     except UsageError:
         if not has_database(folder):
-            leave_nothing(folder)
+            leave_nothing(folder, protocol)
         raise
 
 

@@ -118,7 +118,7 @@ class Store:
                 except BenchmarkError as error:
                     # Refused, by a cluster without nodes or a machine without a sandbox: there is nothing to resume.
                     if not (resumed or isinstance(error, StoreError) or _has_begun(connection)):
-                        closed.callback(leave_nothing, folder)
+                        closed.callback(leave_nothing, folder, info.protocol)
                     raise
                 complete(connection)
                 join_votes(connection, folder)
@@ -412,8 +412,9 @@ def _roll_back(path: Path) -> None:
 
 
 def _has_begun(connection: sqlite3.Connection) -> bool:
-    """Whether anything became of any contestant."""
-    return any(next(connection.execute(f"SELECT EXISTS (SELECT 1 FROM {table})"))[0] for table in ("trials", "ends"))
+    """Whether anything became of any contestant, or may have been paid for."""
+    found = ("trials", "ends", "risked WHERE nano_usd > 0 OR tokens > 0")
+    return any(next(connection.execute(f"SELECT EXISTS (SELECT 1 FROM {where})"))[0] for where in found)
 
 
 def create(folder: Path, info: RunInfo, fill: Callable[[sqlite3.Connection], None] = lambda connection: None) -> None:
