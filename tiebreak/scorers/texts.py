@@ -36,6 +36,10 @@ class Match:
         if output.outcome is Outcome.CUT_OFF:
             return Score.of(False, answer=None, because=f"cut off by the length limit; {because}")
         text = readable(output.text)
+        second = said_by_letters(text, sample.targets)
+        if (plain := text.strip()) in sample.targets:
+            # Nothing but an accepted answer: there is nothing to be read.
+            return Score.of(True, answer=plain[:SHOWN], because=because, second=second)
         said = stated_answer(text)
         question = sample.messages[-1].text if sample.messages else ""
         accepted = accepted_of(question, sample.targets)
@@ -46,7 +50,7 @@ class Match:
             or _contradicted(text, accepted)
         )
         answer = said.strip()[:SHOWN] if right else shown(said)
-        return Score.of(right, answer=answer, because=because, second=said_by_letters(text, sample.targets))
+        return Score.of(right, answer=answer, because=because, second=second)
 
 
 def _merely_listed(said: str, accepted: Accepted) -> bool:

@@ -91,14 +91,19 @@ def trial_row(result: TrialResult, contestant: int, redact: Redact) -> tuple[Any
     return (*head, trial.repeat, result.outcome.value, *judged, *said, scores, *failed, *spent, *tail)
 
 
-def unknown_calls_rows(result: TrialResult, contestant: int) -> list[tuple[Any, ...]]:
-    """A row, where calls may have been paid for of which the row of the trial itself tells nothing."""
-    output, failure = result.output, result.failure
-    if output is None or not output.unknown_calls:
-        return []
-    if output.usage is None and failure is not None and failure.kind.value in MAY_HAVE_COST:
-        return []
-    return [(contestant, result.trial.id, output.unknown_calls)]
+def unknown_calls_rows(numbered: Sequence[tuple[TrialResult, int]]) -> list[tuple[Any, ...]]:
+    """A row of each trial whose calls may have been paid for without its own row telling so; with its contestant's number."""
+    return [
+        (number, result.trial.id, result.output.unknown_calls)
+        for result, number in numbered
+        if result.output is not None and result.output.unknown_calls and not _is_known_to_be_unknown(result)
+    ]
+
+
+def _is_known_to_be_unknown(result: TrialResult) -> bool:
+    """A failure of such a kind, without any usage, says by itself that nobody knows what it cost."""
+    failure, output = result.failure, result.output
+    return failure is not None and failure.kind.value in MAY_HAVE_COST and output is not None and output.usage is None
 
 
 def kept_answer_row(result: TrialResult, redact: Redact) -> tuple[Any, ...]:

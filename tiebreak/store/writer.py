@@ -146,7 +146,7 @@ class Writer:
             INSERT_LOST_TRIALS: [
                 (*trial_row(result, self._numbers[result.trial.contestant.label], self._redact), 1) for result in lost
             ],
-            INSERT_UNKNOWN_CALLS: [row for result, number in numbered for row in unknown_calls_rows(result, number)],
+            INSERT_UNKNOWN_CALLS: unknown_calls_rows(numbered),
             INSERT_WORK: [work_row(result, self._redact) for result in results if result.work is not None],
             INSERT_EXCHANGES: [
                 exchange_row(result, self._redact) for result in results if result.output and result.output.messages
