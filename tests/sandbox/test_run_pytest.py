@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 import pytest
@@ -14,7 +14,7 @@ from sandbox.pytest_cheats import CHEATS, RIGHT, TEST, WRONG
 
 from tiebreak.core.task import Check, Environment, Task, TaskFile
 from tiebreak.core.work import Command, Verdict
-from tiebreak.sandbox import judge
+from tiebreak.sandbox import judge, run_pytest
 from tiebreak.sandbox.isolation import isolation_at
 from tiebreak.sandbox.run_pytest import Session, judged
 from tiebreak.sandbox.twins import test_functions as functions_of
@@ -317,6 +317,47 @@ def test_one_wrong_guess_in_three_draws_gives_a_cheat_away() -> None:
     assert judged(right * 3, MENDED)[MENDED[0]][0] == "passed"
     assert judged([*right, *right, *wrong], MENDED)[MENDED[0]][0] == "forged"
     assert judged([*right, told_by(False, "failed"), told_by(True, "failed")], MENDED)[MENDED[0]][0] == "failed"
+
+
+class Draws:
+    """What each draw tells, in order, in place of processes."""
+
+    def __init__(self, *draws: str) -> None:
+        self.left = [self.told[draw] for draw in draws]
+
+    told: ClassVar[dict[str, list[Session]]] = {
+        "right": [told_by(False, "passed"), told_by(True, "failed")],
+        "fails": [told_by(False, "failed"), told_by(True, "failed")],
+        "forged": [told_by(False, "passed"), told_by(True, "passed")],
+    }
+
+    def __call__(self, *_: object) -> list[Session]:
+        return self.left.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("draws", "passes"),
+    [
+        (("right", "right", "right"), True),
+        (("right", "fails", "right", "right"), True),
+        (("right", "fails", "fails"), False),
+        (("right", "right", "forged"), False),
+        (("right", "fails", "right", "forged"), False),
+        (("fails",), False),
+    ],
+)
+def test_a_test_that_fails_now_and_then_is_drawn_once_more(
+    draws: tuple[str, ...], passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Being run three times makes a busy machine no likelier to fail right work; a twin that passes is never excused."""
+    told = Draws(*draws)
+    monkeypatch.setattr(run_pytest, "run_twice", told)
+    suite = {"fail_to_pass": MENDED, "pass_to_pass": (), "files": [HIDDEN]}
+
+    sessions = run_pytest.drawn(suite, run_pytest.asked([HIDDEN], suite))
+
+    assert (judged(sessions, MENDED)[MENDED[0]][0] == "passed") == passes
+    assert not told.left
 
 
 async def test_only_the_named_tests_are_run(tmp_path: Path) -> None:
