@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 import pytest
+from msgspec import structs
 from sandbox.pytest_cheats import CHEATS, RIGHT, TEST, WRONG
 
 from tiebreak.core.task import Check, Environment, Task, TaskFile
@@ -301,6 +302,22 @@ async def test_twins_are_drawn_three_times_before_work_has_passed(
     assert (verdict.passed, verdict.problem) == (passes, ""), verdict.output
     assert len(processes) == started
     assert {test.id for test in verdict.tests} == {*MENDED, *KEPT}
+
+
+async def test_where_only_the_verdict_counts_the_first_failure_ends_the_tests(tmp_path: Path) -> None:
+    """Of an attack nothing else matters; slow tests after it are not waited for."""
+    failing = "".join(f"def test_{number}(): assert add(1, 2) == 3\n" for number in range(20))
+    slow = "def test_slow():\n    import time\n    time.sleep(50)\n"
+    mended = tuple(f"{HIDDEN}::test_{name}" for name in (*range(20), "slow"))
+    task = task_of(CALC, {HIDDEN: f"from calc import add\n{failing}{slow}"}, 'python3 -I "$RUN_PYTEST" --verdict')
+    assert task.check is not None
+    task = structs.replace(task, check=structs.replace(task.check, fail_to_pass=mended))
+
+    verdict = await verdict_on(task, tmp_path)
+
+    assert not verdict.passed and verdict.seconds < 40
+    assert "FAILED tests/test_calc.py::test_" in verdict.output
+    assert "pytest did not come to its end" not in verdict.output
 
 
 def told_by(twin: bool, outcome: str) -> Session:

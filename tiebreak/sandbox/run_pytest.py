@@ -59,6 +59,19 @@ class Session:
     lines: list[dict[str, Any]] = field(default_factory=list)
     ended: dict[str, Any] = field(default_factory=dict)
     """How the process ended."""
+    to_first_failure: bool = False
+    """Whether it is ended once a test has failed that it was to run."""
+    cut_short: bool = False
+    """Whether it was ended for that."""
+
+    def hear(self, lines: Iterable[bytes]) -> None:
+        """Take note of what is told, until nothing more is to be known."""
+        for line in filter(None, map(_parsed, lines)):
+            self.lines.append(line)
+            test = line.get("test")
+            if self.to_first_failure and test in self.tests and line.get("outcome") == "failed" and not self.is_twin(str(test)):
+                self.cut_short = True
+                return
 
     def was_to_run(self, test: str) -> bool:
         """Whether a test was asked for."""
@@ -212,7 +225,10 @@ def drawn_halves(files: Sequence[str]) -> list[_Half]:
 def run_at_once(suite: Mapping[str, Any], ask: Asked, tests: Sequence[str], halves: Sequence[_Half]) -> list[Session]:
     """A process for each of these halves, side by side; only these tests, or all."""
     client = helper("work_client")
-    sessions = [Session({file: names for file, (_, names) in half.items()}, frozenset(tests)) for half in halves]
+    named = frozenset(tests)
+    sessions = [
+        Session({file: names for file, (_, names) in half.items()}, named, to_first_failure=ask.verdict) for half in halves
+    ]
     threads = []
     for session, half in zip(sessions, halves, strict=True):
         texts = {file: text for file, (text, _) in half.items()}
@@ -245,11 +261,11 @@ def _run(session: Session, client: Any, suite: Mapping[str, Any], texts: Mapping
         theirs.close()
         answer.sendall(json.dumps(request).encode())
         answer.shutdown(socket.SHUT_WR)
-        # A process that ended before it has heard everything says so by its end.
+        # A process that ended before it has heard everything says so by its end; one that nobody hears any more ends soon.
         with ours, contextlib.suppress(OSError):
             ours.sendall(json.dumps(told).encode() + b"\n")
             with ours.makefile("rb") as lines:
-                session.lines += filter(None, map(_parsed, lines))
+                session.hear(lines)
         session.ended = json.loads(answer.makefile("rb").read() or b"{}")
 
 
@@ -321,9 +337,9 @@ def show(sessions: Sequence[Session], results: Mapping[str, tuple[str, str]], de
                 failing.setdefault(str(line["file"]), ("error", str(line.get("reason", ""))))
     for test, (status, reason) in list(failing.items())[:_SHOWN]:
         sys.stdout.write(f"{status.upper()} {test}\n{reason.strip()}\n\n")
-    cut_short = next((session.ended for session in sessions if session.first("end") is None), None)
-    if cut_short is not None:
-        words = [str(cut_short.get(name) or "")[-_LONGEST_OUTPUT:] for name in ("refused", "output", "errors", "ended_by")]
+    early = next((session.ended for session in sessions if session.first("end") is None and not session.cut_short), None)
+    if early is not None:
+        words = [str(early.get(name) or "")[-_LONGEST_OUTPUT:] for name in ("refused", "output", "errors", "ended_by")]
         sys.stdout.write("\n".join(["pytest did not come to its end", *filter(None, words), ""]))
     passed = sum(results[test][0] == PASSED for test in decisive)
     sys.stdout.write(f"{passed} of {len(decisive)} tests passed\n")
