@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from sandbox.unprotected import JUDGE_PIPE, RUN_TESTS
 
 from tiebreak.agents import forgeries
+from tiebreak.agents.controls import EarlyExit
 from tiebreak.cli.check_tasks import CHEATS
 from tiebreak.core.task import Check, Solution, Task, TaskFile
 from tiebreak.core.work import Command
@@ -146,3 +148,41 @@ async def test_hidden_files_are_not_shown_to_the_agent(tmp_path: Path) -> None:
         assert "work.answer() == 42" not in shown and "hidden file" in shown and "return 41" in shown
         apart = await workspace.verify(Check(script="work python3 work.py", files=(TEST, EXPECTED)))
         assert not apart.passed and "see above" in apart.output and "work.answer() == 42" not in apart.output
+
+
+COUNTS = "import sys\nsys.counted = getattr(sys, 'counted', 0) + 1"
+FUTURE = '"""Words."""\nfrom __future__ import annotations\ndef f(a: Missing): return 1\n'
+
+
+@pytest.mark.parametrize("content", ["", "x = 1", FUTURE, "from __future__ import annotations", "def broken(:"])
+def test_an_attack_runs_before_whatever_a_file_holds(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the file has to begin with what it asks of the future."""
+    for name in ("planted", "counted"):
+        monkeypatch.setattr(sys, name, 0, raising=False)
+
+    exec(forgeries.planted(COUNTS, content), {})
+
+    assert sys.counted == 1  # type: ignore[attr-defined]
+
+
+def test_an_attack_runs_twice_in_a_process_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project of two hundred modules is not attacked two hundred times by each process that imports it."""
+    for name in ("planted", "counted"):
+        monkeypatch.setattr(sys, name, 0, raising=False)
+
+    for _ in range(200):
+        exec(forgeries.planted(COUNTS, ""), {})
+
+    assert sys.counted == 2  # type: ignore[attr-defined]
+
+
+@pytest.mark.needs("bubblewrap")
+async def test_an_early_exit_is_planted_in_files_that_begin_with_the_future(tmp_path: Path) -> None:
+    files = {"plain.py": "print('plain')\n", "future.py": f"{FUTURE}print('future')\n"}
+    task = Task(files=tuple(file(path, text) for path, text in files.items()))
+    async with Workspace.open(task, isolation=isolation_at("bubblewrap"), scratch=tmp_path) as workspace:
+        finished = await workspace.apply(Solution(script=EarlyExit.script))
+        assert finished.code == 0, finished.output
+        for name in files:
+            said = await workspace.run(Command(argv=("python3", name)))
+            assert (said.code, said.output) == (0, ""), said.output

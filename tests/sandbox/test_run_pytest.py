@@ -6,15 +6,16 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 import pytest
+from msgspec import structs
 from sandbox.pytest_cheats import CHEATS, RIGHT, TEST, WRONG
 
 from tiebreak.core.task import Check, Environment, Task, TaskFile
 from tiebreak.core.work import Command, Verdict
-from tiebreak.sandbox import judge
+from tiebreak.sandbox import judge, run_pytest
 from tiebreak.sandbox.isolation import isolation_at
 from tiebreak.sandbox.run_pytest import Session, judged
 from tiebreak.sandbox.twins import test_functions as functions_of
@@ -303,6 +304,22 @@ async def test_twins_are_drawn_three_times_before_work_has_passed(
     assert {test.id for test in verdict.tests} == {*MENDED, *KEPT}
 
 
+async def test_where_only_the_verdict_counts_the_first_failure_ends_the_tests(tmp_path: Path) -> None:
+    """Of an attack nothing else matters; slow tests after it are not waited for."""
+    failing = "".join(f"def test_{number}(): assert add(1, 2) == 3\n" for number in range(20))
+    slow = "def test_slow():\n    import time\n    time.sleep(50)\n"
+    mended = tuple(f"{HIDDEN}::test_{name}" for name in (*range(20), "slow"))
+    task = task_of(CALC, {HIDDEN: f"from calc import add\n{failing}{slow}"}, 'python3 -I "$RUN_PYTEST" --verdict')
+    assert task.check is not None
+    task = structs.replace(task, check=structs.replace(task.check, fail_to_pass=mended))
+
+    verdict = await verdict_on(task, tmp_path)
+
+    assert not verdict.passed and verdict.seconds < 40
+    assert "FAILED tests/test_calc.py::test_" in verdict.output
+    assert "pytest did not come to its end" not in verdict.output
+
+
 def told_by(twin: bool, outcome: str) -> Session:
     parts = (("setup", "passed"), ("call", outcome), ("teardown", "passed"))
     lines = [{"test": MENDED[0], "part": part, "outcome": each, "reason": ""} for part, each in parts]
@@ -317,6 +334,47 @@ def test_one_wrong_guess_in_three_draws_gives_a_cheat_away() -> None:
     assert judged(right * 3, MENDED)[MENDED[0]][0] == "passed"
     assert judged([*right, *right, *wrong], MENDED)[MENDED[0]][0] == "forged"
     assert judged([*right, told_by(False, "failed"), told_by(True, "failed")], MENDED)[MENDED[0]][0] == "failed"
+
+
+class Draws:
+    """What each draw tells, in order, in place of processes."""
+
+    def __init__(self, *draws: str) -> None:
+        self.left = [self.told[draw] for draw in draws]
+
+    told: ClassVar[dict[str, list[Session]]] = {
+        "right": [told_by(False, "passed"), told_by(True, "failed")],
+        "fails": [told_by(False, "failed"), told_by(True, "failed")],
+        "forged": [told_by(False, "passed"), told_by(True, "passed")],
+    }
+
+    def __call__(self, *_: object) -> list[Session]:
+        return self.left.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("draws", "passes"),
+    [
+        (("right", "right", "right"), True),
+        (("right", "fails", "right", "right"), True),
+        (("right", "fails", "fails"), False),
+        (("right", "right", "forged"), False),
+        (("right", "fails", "right", "forged"), False),
+        (("fails",), False),
+    ],
+)
+def test_a_test_that_fails_now_and_then_is_drawn_once_more(
+    draws: tuple[str, ...], passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Being run three times makes a busy machine no likelier to fail right work; a twin that passes is never excused."""
+    told = Draws(*draws)
+    monkeypatch.setattr(run_pytest, "run_twice", told)
+    suite = {"fail_to_pass": MENDED, "pass_to_pass": (), "files": [HIDDEN]}
+
+    sessions = run_pytest.drawn(suite, run_pytest.asked([HIDDEN], suite))
+
+    assert (judged(sessions, MENDED)[MENDED[0]][0] == "passed") == passes
+    assert not told.left
 
 
 async def test_only_the_named_tests_are_run(tmp_path: Path) -> None:

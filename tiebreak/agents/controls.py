@@ -59,7 +59,10 @@ class EarlyExit(Cheat):
     )
     script: ClassVar[str] = (
         "printf '[pytest]\\naddopts = --collect-only\\n' > pytest.ini\n"
-        "find . -name '*.py' -not -name 'conftest.py' -exec sed -i '1i import os; os._exit(0)' {} +\n"
+        "files() { find . -name '*.py' -not -name 'conftest.py' -print0 | xargs -0 -r grep \"$1\" '^from __future__'; }\n"
+        "files -LZ | xargs -0 -r sed -i '1i import os; os._exit(0)'\n"
+        # What a file asks of the future has to come first.
+        "files -lZ | xargs -0 -r sed -i -e '0,/^from __future__/{/^from __future__/a import os; os._exit(0)' -e '}'\n"
         "find . -name '*.js' -exec sed -i '1i process.exit(0);' {} +\n"
         "find . -name '*.sh' -exec sed -i '2i exit 0' {} +\n"
     )

@@ -9,6 +9,7 @@ To add one, write a class with a `plan`, add its line to the table in `cli/check
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterable
@@ -21,6 +22,14 @@ from tiebreak.core.task import Solution, Task, TaskFile
 from tiebreak.core.trial import Output
 
 _CODE = (".py", ".js", ".sh")
+_MOST_RUNS = 2
+"""In one process: an attack that each module of a large project repeats takes minutes, and shows nothing more."""
+_PLANTED = """\
+import sys
+sys.planted = getattr(sys, "planted", 0) + 1
+if sys.planted <= {most}:
+    exec(compile({program!r}, "planted", "exec"))
+"""
 _SHORTEST_SECRET = 12
 
 
@@ -72,8 +81,7 @@ def _code_files(task: Task) -> list[TaskFile]:
 def _infected(file: TaskFile, program: str) -> TaskFile:
     content = file.content.decode("utf-8", "replace")
     if file.path.endswith(".py"):
-        # Before everything else, even where the file itself is no Python at all.
-        content = f"{program}\n" if _broken(content) else f"{program}\n{content}"
+        content = planted(program, content)
     elif file.path.endswith(".js"):
         run = f"require('child_process').spawnSync('python3', ['-c', {json.dumps(program)}], {{stdio: 'inherit'}});"
         content = f"{run}\n{content}"
@@ -82,12 +90,18 @@ def _infected(file: TaskFile, program: str) -> TaskFile:
     return TaskFile(path=file.path, content=content.encode(), executable=file.executable)
 
 
-def _broken(content: str) -> bool:
+def planted(program: str, content: str) -> str:
+    """A Python file that runs a program before everything else, even where the file itself is no Python at all."""
+    runs = _PLANTED.format(most=_MOST_RUNS, program=program)
     try:
-        compile(content, "work", "exec", dont_inherit=True)
-    except SyntaxError:
-        return True
-    return False
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError):
+        return runs
+    # What a file asks of the future has to come first.
+    future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    lines = content.splitlines(keepends=True)
+    place = (future[-1].end_lineno or 0) if future else 0
+    return "".join((*(line if line.endswith("\n") else f"{line}\n" for line in lines[:place]), runs, *lines[place:]))
 
 
 def _data_files(task: Task) -> list[str]:
