@@ -353,7 +353,7 @@ SLOWLY = """import asyncio
         (("--model", "./says.py:Says/ten", "--model", "baseline/random", "--until", "tiers"), "a race needs two contestants"),
         (("--models", "./says.py:Says/a,./says.py:Says/b", "--until", "leader", "--shard", "1/2"), "cannot decide a race"),
         (("--models", "./says.py:Says/a,./says.py:Says/b", "--until", "leader", "--choose-on", "half"), "both choose the best"),
-        (("--models", "./says.py:Says/a,./says.py:Says/b", "--until", "cheapest", "--margin", "nan"), "--margin nan"),
+        (("--models", "./says.py:Says/a,./says.py:Says/b", "--until", "cheapest", "--margin", "nan"), "'--margin': 'nan'"),
         (("--models", "./says.py:Says/a,./says.py:Says/b", "--until", "./says.py:nothing"), "says.py has no 'nothing'"),
     ],
 )
