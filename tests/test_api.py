@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
 import logging
@@ -752,6 +753,44 @@ def test_a_loop_that_ends_with_its_stream_sends_nothing_more(yes_server: FakeSer
 
     asyncio.run(main())
     check_stopped(yes_server, Path("r"), len(yes_server.ledger))
+
+
+@pytest.mark.parametrize("way", ["async with", "aclose"])
+def test_a_stream_that_is_left_and_closed_keeps_what_was_in_flight(way: str) -> None:
+    """All that the server was asked is answered and stored before the event loop ends."""
+
+    async def main() -> None:
+        stream = tiebreak.stream(**{**OPTIONS, "max_connections": 8})
+        async with stream if way == "async with" else contextlib.AsyncExitStack():
+            async for event in stream:
+                if isinstance(event, TrialFinished):
+                    break
+        await stream.aclose()
+
+    with FakeServer(lambda prompt: "yes", latency_s=0.7) as server, pytest.MonkeyPatch.context() as patched:
+        for name, value in server.environment().items():
+            patched.setenv(name, value)
+        asyncio.run(main())
+        asked = asked_by(server)
+    assert len(asked) > 1
+    assert len(list(tiebreak.open("r").trials())) == len(asked)
+
+
+def test_no_filter_that_leaves_nothing_means_everything(scripted: Callable[..., str]) -> None:
+    for name in ("sample_ids", "sample_categories", "scorers", "judge", "tasks"):
+        with pytest.raises(tiebreak.UsageError, match=f"{name} is empty"):
+            tiebreak.run(models=scripted("m"), dataset=ROWS, **{name: []})  # type: ignore[arg-type]
+
+
+def test_text_that_has_no_bytes_is_refused(scripted: Callable[..., str]) -> None:
+    with pytest.raises(tiebreak.UsageError, match="not UTF-8"):
+        tiebreak.run(models=scripted("m"), dataset=ROWS, system="a\ud800b")
+
+
+def test_too_many_contestants_are_refused_at_once(scripted: Callable[..., str]) -> None:
+    prompts: dict[str, Any] = {f"p{n}": f"Say {n}." for n in range(201)}
+    with pytest.raises(tiebreak.UsageError, match="201 contestants are named"):
+        tiebreak.run(models=scripted("m"), dataset=ROWS, prompts=prompts)
 
 
 def test_cancelling_a_run_in_the_background_sends_nothing_more(yes_server: FakeServer) -> None:

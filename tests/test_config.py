@@ -91,6 +91,25 @@ def test_categories_are_those_of_the_file_and_of_its_models(tmp_path):
     assert config(tmp_path, text).categories == {"quick": ("gpt-4", "a"), "cheap": ("a",)}
 
 
+@pytest.mark.parametrize("query", ["key=hunter2", "a=1&api_key=hunter2", "access_token=hunter2", "X-Signature=hunter2"])
+def test_an_address_holds_no_key_in_its_query(tmp_path, monkeypatch, query):
+    url = f"http://127.0.0.1:9/v1?{query}"
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    with pytest.raises(ModelError, match="leave it out, and put the key in its variable") as raised:
+        make_ref("openai", "x")
+    assert "hunter2" not in str(raised.value)
+    with pytest.raises(ModelError, match="leave it out"):
+        config(tmp_path, f"models: [{{name: a, provider: openai, base_url: '{url}'}}]")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1?api-version=2024-10-21")
+    assert make_ref("openai", "x").base_url.endswith("?api-version=2024-10-21")
+
+
+def test_an_address_is_that_of_a_server(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "file:///etc/passwd")
+    with pytest.raises(ModelError, match="is none of a server"):
+        make_ref("openai", "x")
+
+
 @pytest.mark.parametrize("url", ["http://user:hunter2@127.0.0.1:9/v1", "user:hunter2@127.0.0.1:9"])
 def test_an_address_holds_no_password(tmp_path, monkeypatch, url):
     """It would be shown and stored; the message does not repeat it either."""

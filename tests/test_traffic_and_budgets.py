@@ -175,6 +175,16 @@ def test_a_request_that_was_refused_costs_nothing(tmp_path: Path) -> None:
     assert "≥ $" not in shown
 
 
+@pytest.mark.parametrize("choices", ["[]", '"none"', "[{}]"])
+def test_answers_that_cannot_be_read_have_cost_something(tmp_path: Path, choices: str) -> None:
+    usage = '{"prompt_tokens": 1000, "completion_tokens": 500}'
+    unreadable = Fault(200, f'{{"id": "x", "model": "p", "choices": {choices}, "usage": {usage}}}')
+    with FakeServer(fault=lambda asked, number: unreadable) as server:
+        exact, known, shown = _cost_of(tmp_path, server)
+    assert (exact, known) == (None, None), shown
+    assert "unknown" in shown
+
+
 def test_a_rate_limit_leaves_the_cost_exact(tmp_path: Path) -> None:
     with FakeServer(fault=lambda asked, number: Fault(429) if number == 1 else None) as server:
         exact, _, shown = _cost_of(tmp_path, server)

@@ -8,10 +8,11 @@ import importlib
 import inspect
 import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Unpack, cast, get_type_hints, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, cast, get_type_hints, overload
 
 from tiebreak.config import load_config, read_env_file, results_root
 from tiebreak.core.errors import BenchmarkError, MissingExtra, ModelError, UsageError
@@ -248,11 +249,30 @@ def open(folder: str | Path) -> Run:
 
 
 class Stream:
-    """The events of a run, each after it is on disk. It is read once."""
+    """The events of a run, each after it is on disk. It is read once.
+
+    Whoever leaves the loop early leaves it inside `async with`, or awaits `aclose()`: an event loop that ends takes with it
+    the answers that are still awaited.
+    """
 
     def __init__(self, order: Asked) -> None:
         self._order: Asked | None = order
         self._session: _Session | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._reading: Callable[[], AsyncGenerator[Event] | None] = lambda: None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Send nothing more, and wait for the answers in flight, up to eight seconds."""
+        if (reading := self._reading()) is not None:
+            await reading.aclose()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
 
     @property
     def run(self) -> Run:
@@ -263,14 +283,16 @@ class Stream:
 
     def __aiter__(self) -> AsyncIterator[Event]:
         # A generator that only the loop holds: it is closed as soon as the loop is left, whoever keeps the stream.
-        return self._events()
+        events = self._events()
+        self._reading = weakref.ref(events)
+        return events
 
-    async def _events(self) -> AsyncIterator[Event]:
+    async def _events(self) -> AsyncGenerator[Event]:
         if self._order is None:
             raise UsageError("a stream is read once: go on with the run by tiebreak.resume, or read it with tiebreak.open")
         events = _Events()
         self._session, self._order = _Session(self._order, events.put), None
-        task = asyncio.create_task(self._session.go())
+        task = self._task = asyncio.create_task(self._session.go())
         task.add_done_callback(lambda _: events.end())
         try:
             while (event := await events.take()) is not None:

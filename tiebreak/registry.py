@@ -783,9 +783,17 @@ def _key_variable(served_by: type[Provider]) -> str:
     return found or ("" if served_by.local else next(iter(served_by.key_variables), ""))
 
 
+_SECRET = re.compile(r"(?i)(?:^|&)([^=&]*(?:key|token|secret|password|signature|\bsig\b|credential)[^=&]*)=")
+
+
 def refuse_password(url: str) -> None:
     """An address is shown and kept with the run: nothing secret may stand in it."""
-    netloc = urlsplit(url if "://" in url else f"//{url}").netloc
+    parts = urlsplit(url if "://" in url else f"//{url}")
+    netloc = parts.netloc
+    if parts.scheme not in ("", "http", "https"):
+        raise ModelError(f"the address {url!r} is none of a server: it begins with http:// or https://")
+    if found := _SECRET.search(parts.query):
+        raise ModelError(f"the address of {netloc} holds a {found[1]}; leave it out, and put the key in its variable")
     if "@" in netloc:
         host = netloc.rpartition("@")[2]
         raise ModelError(f"the address of {host} holds a name or a password; leave them out, and put the key in its variable")
@@ -872,6 +880,8 @@ def parse_settings(text: str, typed: str) -> dict[str, Any]:
         if not equals or not key.strip() or not value.strip():
             raise UnknownModel(f"{typed!r}: after @ come settings, as in @temperature=0,effort=high")
         name = "reasoning_effort" if key.strip() == "effort" else key.strip()
+        if name in settings:
+            raise UnknownModel(f"{typed!r}: {name} is given twice")
         settings[name] = _value(value.strip())
     return settings
 

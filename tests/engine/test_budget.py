@@ -105,7 +105,7 @@ async def test_no_interleaving_passes_the_cap(seed):
         assert budget.reserved.nano_usd >= 0
 
     async def caller():
-        purse = Purse(budget=budget, model=LIMITED)
+        purse = Purse(budget=budget, model=LIMITED, is_known=True)
         try:
             for _ in range(20):
                 reserved = await reserve(purse, asking(chance.randint(0, 3000)))
@@ -172,7 +172,7 @@ async def test_a_stop_ends_the_waiting():
 
 async def test_a_request_is_reserved_by_its_own_limit():
     """An agent may ask for more than the model's usual answer."""
-    purse = Purse(budget=budget_of(tokens=50_000), model=PRICED)
+    purse = Purse(budget=budget_of(tokens=50_000), model=PRICED, is_known=True)
     assert (await reserve(purse, asking(300))).tokens == 150 + 4096
     assert (await reserve(purse, asking(300, max_tokens=32_000))).tokens == 150 + 32_000
 
@@ -201,6 +201,33 @@ async def test_a_limit_of_the_users_keeps_the_cap_exactly():
     purse = Purse(budget=budget_of(usd=0.01), model=replace(PRICED, settings={"max_tokens": 4096}))
     with pytest.raises(ContestantOver, match="--max-tokens limits what an answer may cost"):
         await reserve(purse, asking(300))
+
+
+async def test_what_a_server_adds_to_a_prompt_is_learned_from_the_first_request():
+    """A gateway's own prompt of 5,000 tokens: the first is sent alone, and from then on its size is set aside."""
+    cap = budget_of(tokens=60_000)
+    purse = Purse(budget=cap, model=LIMITED)
+    first = await reserve(purse, asking(300, max_tokens=20))
+    waiting = [asyncio.create_task(reserve(purse, asking(300, max_tokens=20))) for _ in range(40)]
+    await asyncio.sleep(0)
+    assert cap.in_flight == 1
+    purse.is_known = True
+    purse.settle(first, Usage(input_tokens=5100, output_tokens=20))
+    for _ in range(100):
+        await asyncio.sleep(0)
+        for task in [task for task in waiting if task.done() and not task.exception()]:
+            waiting.remove(task)
+            purse.settle(task.result(), Usage(input_tokens=5100, output_tokens=20))
+    assert 50_000 < cap.spent.tokens <= 60_000
+    assert all(isinstance(task.exception(), ContestantOver) for task in waiting)
+
+
+async def test_a_first_request_that_never_goes_out_holds_up_nobody():
+    cap = budget_of(tokens=100)
+    purse = Purse(budget=cap, model=LIMITED)
+    tasks = [asyncio.create_task(reserve(purse, asking(300, max_tokens=2000))) for _ in range(3)]
+    done, _ = await asyncio.wait(tasks, timeout=5)
+    assert [type(task.exception()) for task in done] == [ContestantOver] * 3
 
 
 async def test_no_more_is_ever_spent_than_was_written_down_before():

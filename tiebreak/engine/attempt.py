@@ -278,7 +278,7 @@ def _failed(
     failure = Failure(kind=kind, message=tools.redact(str(error)), at=now, attempts=context.meter.attempts)
     outcome = Outcome.EXHAUSTED if FAILURES[kind] is Counts.WRONG else Outcome.FAILED
     # What the calls before the failing one consumed was consumed all the same.
-    output = _metered(Output(text="", outcome=outcome), context)
+    output = replace(_metered(Output(text="", outcome=outcome), context), cached=False)
     return TrialResult(trial=trial, outcome=outcome, output=output, failure=failure, finished_at=now)
 
 

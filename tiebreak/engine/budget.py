@@ -168,8 +168,7 @@ class Budget:
                     break
                 raise ContestantOver(ContestantState.OUT_OF_BUDGET, f"the next request may not fit into {flag}; {CURE}")
             tell("budget", _TOLD_S)
-            self._settled.clear()
-            await self._settled.wait()
+            await self.settlement()
         self._risk(self.spent + self.reserved + amount)
         self.reserved += amount
         self.in_flight += 1
@@ -191,6 +190,17 @@ class Budget:
         self._risked = self.spent + self.reserved
         with contextlib.suppress(StoreError):  # What is written down then is too much, and no error of this session.
             self._keep(self._risked)
+
+    async def settlement(self) -> None:
+        """Wait until some request is over."""
+        if self._stop.draining:
+            raise Interrupted
+        self._settled.clear()
+        await self._settled.wait()
+
+    def wake(self) -> None:
+        """Have whoever waits look again."""
+        self._settled.set()
 
     def settle(self, reserved: Amount, used: Amount) -> None:
         """The request is over and used so much."""
@@ -217,15 +227,29 @@ class Purse:
     model: ModelRef
     _answers: int = 0
     _answer_tokens: int = 0
+    _under_way: int = 0
+    is_known: bool = False
+    """Whether a first request has shown what requests to this model cost: until then one is sent at a time."""
+    _beyond_tokens: int = 0
+    """By how much a request took more than it can have been: gateways and agents' servers add prompts of their own."""
 
     async def reserve(self, size: int, settings: Mapping[str, Any], tell: Tell) -> Amount:
         """Set aside the most a request of so many characters can cost.
 
         Where nobody limited its answer, one at a time may cost more.
         """
-        worst = worst_usage(size, {**self.model.sent, **settings})
-        limited = "max_tokens" in self.model.settings
-        return await self.budget.reserve(self._amount(worst), tell, likely=None if limited else lambda: self._likely(worst))
+        while self._under_way and not self.is_known:
+            await self.budget.settlement()
+        self._under_way += 1
+        try:
+            worst = worst_usage(size, {**self.model.sent, **settings})
+            worst = replace(worst, input_tokens=worst.input_tokens + self._beyond_tokens)
+            limited = "max_tokens" in self.model.settings
+            return await self.budget.reserve(self._amount(worst), tell, likely=None if limited else lambda: self._likely(worst))
+        except BaseException:
+            self._under_way -= 1
+            self.budget.wake()
+            raise
 
     def _likely(self, worst: Usage) -> Amount:
         """With an answer twice as long as the mean of those so far."""
@@ -237,7 +261,11 @@ class Purse:
 
     def settle(self, reserved: Amount, usage: Usage | None) -> None:
         """Settle by the usage; where nobody told, all that was set aside counts as spent."""
+        self._under_way -= 1
+        self.is_known = self.is_known or usage is None
         if usage is not None and usage.output_tokens:
             self._answers += 1
             self._answer_tokens += usage.output_tokens
+        if usage is not None:
+            self._beyond_tokens += max(0, usage.input_tokens + usage.output_tokens - reserved.tokens)
         self.budget.settle(reserved, reserved if usage is None else self._amount(usage))

@@ -239,6 +239,8 @@ class Gate:
         self.account.answered()
         self.breaker.answered()
         if ticket is not _FREE:
+            if self.purse:
+                self.purse.is_known = True
             self._give_back(ticket, usage)
             self._update()
 

@@ -20,6 +20,8 @@ _AS_GOOD_AS_EQUAL = 100_000
 _MANY_TIMES = 1000
 """A factor beyond this is no longer news."""
 _ENOUGH = 4
+_ENOUGH_TO_SCALE = 20
+"""Samples from which a score near the end of the scale says something about the samples."""
 """Sentences after which a comparison with baselines is no longer news."""
 
 Facts = Mapping[str, Any]
@@ -261,7 +263,7 @@ def _shown(summary: Summary, better: str, worse: str) -> bool:
 def _scale(summary: Summary) -> list[Claim]:
     """Samples that are too easy or too hard for most models rank nobody."""
     ranked = summary.ranked
-    if len(ranked) < 2:
+    if len(ranked) < 2 or min(m.samples for m in ranked) < _ENOUGH_TO_SCALE:
         return []
     above = sum((m.score or 0.0) > CEILING for m in ranked)
     below = sum((m.score or 0.0) < FLOOR for m in ranked)

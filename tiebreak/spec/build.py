@@ -34,6 +34,7 @@ from tiebreak.store.folder import find_run
 from tiebreak.store.reader import StoreReader
 
 _DEFAULT_DATASET = "truthfulness"
+_MOST_CONTESTANTS = 200
 
 
 class Notes(Interface):
@@ -81,6 +82,10 @@ def _new(flags: Flags, config: Config, notes: Notes, command: str) -> RunSpec:
     unnamed = _names_no_dataset(flags)
     dataset = _DEFAULT_DATASET if unnamed else _dataset_of(flags)
     contestants = _contestants(flags, config, notes)
+    if len(contestants) > _MOST_CONTESTANTS:
+        raise UsageError(
+            f"{len(contestants):,} contestants are named, and each is compared with all others: a run takes {_MOST_CONTESTANTS}"
+        )
     if unnamed and not flags.quiet:
         notes.line(f"No dataset was named: {dataset} is asked. --dataset names another.")
     if flags.likelihood:

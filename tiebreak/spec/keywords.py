@@ -138,6 +138,7 @@ _WHOLE = {
 _AMOUNTS = ("timeout_s", "request_timeout_s", "task_timeout_s", "max_cost_usd", "max_time_s", "poll_s")
 _LARGEST = 1e9
 _MAY_BE_EMPTY = ("system", "template")
+_LISTS = ("models", "contestants", "prompts", "scorers", "judge", "tasks", "sample_ids", "sample_categories")
 _WORDS = ("system", "template", "reasoning_effort", "encoding", "until", "shard")
 _EXAMPLES = {"prompts": '{"terse": "Answer in one word."}', "fields": '{"frage": "input"}'}
 _ELSEWHERE = ("prompts", "contestants", "scorers", "fields", "preflight", "resume")
@@ -246,6 +247,11 @@ def _refuse_empty(given: Mapping[str, Any]) -> None:
         listed = value if isinstance(value, list | tuple) else (value,)
         if name not in _MAY_BE_EMPTY and any(isinstance(one, str) and not one for one in listed):
             raise UsageError(f"{name} is empty: give it a value, or leave it out")
+        # A filter that leaves nothing must not mean everything.
+        if isinstance(value, list | tuple | set | frozenset | dict) and not value and name in _LISTS:
+            raise UsageError(f"{name} is empty: name something, or leave it out")
+        if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise UsageError(f"{name}={value!r:.80}: not UTF-8: no result could tell of it")
 
 
 def _refuse_strangers(models: Sequence[Any]) -> None:

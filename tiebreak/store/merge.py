@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tiebreak.core.contestant import Contestant
 from tiebreak.core.errors import ProtocolMismatch, UsageError
 from tiebreak.core.events import ContestantState
 from tiebreak.core.run import IN_MEMORY, SAMPLES_FILE, RunInfo
@@ -158,10 +159,20 @@ def _side_by_side(infos: Sequence[RunInfo]) -> RunInfo:
         for contestant in info.contestants:
             for known in (contestant.label, contestant.digest):
                 if known in seen:
-                    raise UsageError(f"{seen[known]} and {info.run_id} both asked {contestant.label}: it would count twice")
+                    raise UsageError(_twice(contestant, infos[: infos.index(info)], seen[known], info.run_id))
                 seen[known] = info.run_id
     everyone = tuple(contestant for info in infos for contestant in info.contestants)
     return replace(_together(infos), contestants=everyone)
+
+
+def _twice(contestant: Contestant, before: Sequence[RunInfo], one: str, other: str) -> str:
+    """Why a contestant cannot stand beside those of earlier runs: it is one of them, or has the name of one."""
+    if any(known.digest == contestant.digest for info in before for known in info.contestants):
+        return f"{one} and {other} both asked {contestant.label}: it would count twice"
+    return (
+        f"{one} and {other} both call a contestant {contestant.label}, and they differ in prompt, settings or agent: "
+        "one of them needs another name"
+    )
 
 
 def _together(infos: Sequence[RunInfo]) -> RunInfo:
