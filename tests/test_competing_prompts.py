@@ -184,10 +184,12 @@ def test_a_run_file_says_it_all_and_what_is_saved_says_the_same(folder: Path) ->
             (f"dataset: d.jsonl\nmodels: [scripted/a.json]\n{wrong}\n", f"line 3: {wrong.partition(':')[0]}")
             for wrong in (
                 *("limit: 0", "limit: -3", "repeats: 0", "shots: -1", "max_connections: -5", "tpm: -1", "choose_on: third"),
-                *("temperature: -1", "max_tokens: -1", "timeout: 0", "timeout: .nan", "max_time: .inf", "max_workers: 0"),
+                *("temperature: -1", "max_tokens: -1", "timeout: 0", "timeout: 1e10", "max_workers: 0"),
                 *("max_cost: -1", "follow_ups: -1", "request_timeout: -1", "ask_permissions: perhaps"),
             )
         ],
+        ("dataset: d.jsonl\nmodels: [scripted/a.json]\ntimeout: .nan\n", "line 3: not readable as YAML: .nan is no number"),
+        ("dataset: d.jsonl\nmodels: [scripted/a.json]\nmax_time: .inf\n", "line 3: not readable as YAML: .inf is no number"),
         ("", "no dataset was named"),
     ],
 )
