@@ -139,8 +139,8 @@ async def make_task(repository: Repository, commit: Commit, wishes: Wishes, isol
         fail_to_pass=failing,
         pass_to_pass=tuple(test for test in steady if before.get(test) == "passed"),
         flaky=tuple(test for test, statuses in after.items() if "passed" in statuses and test not in steady),
-        # A task's check draws the twins of its tests several times; while it was tried, they ran once at a time.
-        timeout_s=DRAWS * wishes.timeout_s if wishes.timeout_s else limit_for(seconds),
+        # A task's check runs them as themselves and as their twins, once for each draw.
+        timeout_s=2 * DRAWS * wishes.timeout_s if wishes.timeout_s else limit_for(seconds),
     )
 
 
