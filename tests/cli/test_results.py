@@ -158,7 +158,7 @@ def test_score_judges_kept_answers_anew_and_asks_nothing(tmp_path: Path, questio
     assert done.returncode == 0, done.stderr
     assert f"{COUNT} answers judged by the scorer numeric; nothing was asked." in done.stdout
     report = json.loads((folder / "comparison_report.json").read_text())
-    assert report["protocol"]["scorers"] == ["numeric/4"]
+    assert report["protocol"]["scorers"] == ["numeric/5"]
     kept = [json.loads(row[0]) for row in stored("SELECT scores FROM trials")]
     assert all(set(scores) == {"match", "numeric"} for scores in kept)
     assert sum(scores["match"]["value"] for scores in kept) == 20
@@ -166,7 +166,7 @@ def test_score_judges_kept_answers_anew_and_asks_nothing(tmp_path: Path, questio
 
     assert run("score", "r", cwd=tmp_path).returncode == 0
     report = json.loads((folder / "comparison_report.json").read_text())
-    assert (report["contestants"][0]["score"], report["protocol"]["scorers"]) == (before[1], ["match/4"])
+    assert (report["contestants"][0]["score"], report["protocol"]["scorers"]) == (before[1], ["match/5"])
 
 
 def test_score_knows_the_words_a_run_was_asked_with(tmp_path: Path, questions: Path) -> None:

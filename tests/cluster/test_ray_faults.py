@@ -252,6 +252,11 @@ def test_a_budget_holds_when_a_node_is_lost_with_calls_in_flight(network, tmp_pa
                 network.bring_back(node)
             return server.in_flight == in_flight
 
+        # The first request is sent alone, to show what one costs.
+        wait_for(network, process, lambda: server.in_flight, what="the first call")
+        server.release()
+        wait_for(network, process, lambda: len(server.ledger) > 1, what="a second call")
+        server.hold()
         wait_for(network, process, all_in_flight, what=f"{in_flight} calls in flight")
         network.kill(2)
         wait_for(network, process, lambda: server.in_flight == in_flight - PER_NODE, what="the end of a node's calls")

@@ -123,7 +123,7 @@ def set_run_label(folder: Path, label: str) -> None:
         file.write(f"{words}\n".encode())
 
 
-_RESULTS = re.compile(r"comparison_report\.(html|json|csv)|trials\.csv|attempts|replayed\.json")
+_RESULTS = re.compile(r"comparison_report\.(html|json|csv)|trials\.csv|attempts")
 _OWN_FILES = re.compile(
     r"(run|batches)\.sqlite(-wal|-shm|-journal)?|run\.lock|label\.txt|samples\.jsonl|votes\.jsonl|comparison_report\.(html|json|csv)"
     r"|trials\.(csv|parquet)|junit\.xml|summary\.md|replayed\.json|baseline\.json|.*_result\.json"
