@@ -100,12 +100,21 @@ class Choice:
         if output.outcome is Outcome.CUT_OFF:
             return Score.of(False, answer=None, because=f"cut off by the length limit; {because}")
         text = readable(output.text)
-        question = sample.messages[-1].text if sample.messages else ""
-        found = chosen(text, sample.choices, by_predicate=not _seeks_wrong(question))
+        if bare := _bare(text):
+            found = _position(bare, len(sample.choices))
+        else:
+            question = sample.messages[-1].text if sample.messages else ""
+            found = chosen(text, sample.choices, by_predicate=not _seeks_wrong(question))
         second = last_letter(text, sample.choices) == expected
         if found is None:
             return Score.of(False, answer=shown(text), because=f"no choice found; {because}", second=second)
         return Score.of(found == expected, answer=_named(sample, found), because=because, second=second)
+
+
+def _bare(text: str) -> str:
+    """The letter that is all of the text; empty where there is more to it."""
+    bare = _BARE.fullmatch(text) if len(text) < _SHORT else None
+    return bare[1].upper() if bare else ""
 
 
 @lru_cache(maxsize=1024)
@@ -118,8 +127,8 @@ def chosen(text: str, choices: tuple[str, ...], *, by_predicate: bool = True) ->
 
     "B is wrong" denies B by its predicate, unless the question is which one is wrong.
     """
-    if len(text) < _SHORT and (bare := _BARE.fullmatch(text)):
-        return _position(bare[1].upper(), len(choices))
+    if bare := _bare(text):
+        return _position(bare, len(choices))
     text = before_run_on(text)
     for read in (_boxed, _stated, _named_answer, _labelled, _concluded, _in_words, _alone):
         found = read(text, choices, by_predicate)
