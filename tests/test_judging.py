@@ -167,7 +167,9 @@ def test_the_budget_covers_the_judge_and_a_judge_it_stops_loses_no_answer(folder
         assert 0 < judge["cost_usd"] <= 0.013
         done = again(folder, server, "score", "r", "--judge", "referee", "--max-cost", "0.013", code=2)
         assert "not judged yet" in done.stdout
-        assert len(asked_of(server, "referee")) == verdicts
+        # What is set aside depends on the marks, which are drawn anew: one more may just fit.
+        assert verdicts <= len(asked_of(server, "referee")) <= verdicts + 1
+        assert report(folder)["judges"][0]["cost_usd"] <= 0.013
         again(folder, server, "score", "r", "--judge", "referee", "--max-cost", "5")
         assert len(asked_of(server, "referee")) == len(ROWS)
         assert len(asked_of(server)) == len(ROWS)
