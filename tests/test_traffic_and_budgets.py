@@ -185,6 +185,14 @@ def test_answers_that_cannot_be_read_have_cost_something(tmp_path: Path, choices
     assert "unknown" in shown
 
 
+def test_an_answer_without_a_usage_that_cannot_be_judged_has_cost_something(tmp_path: Path) -> None:
+    (tmp_path / "raises.py").write_text("def judge(sample, text):\n    raise ValueError('no')\n")
+    told_nothing = Fault(200, '{"model": "p", "choices": [{"message": {"content": "A"}, "finish_reason": "stop"}]}')
+    with FakeServer(fault=lambda asked, number: told_nothing) as server:
+        exact, known, shown = _cost_of(tmp_path, server, "--scorer", "./raises.py:judge")
+    assert (exact, known) == (None, None), shown
+
+
 def test_a_rate_limit_leaves_the_cost_exact(tmp_path: Path) -> None:
     with FakeServer(fault=lambda asked, number: Fault(429) if number == 1 else None) as server:
         exact, _, shown = _cost_of(tmp_path, server)

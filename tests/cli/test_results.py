@@ -377,9 +377,9 @@ def test_answers_of_an_earlier_run_are_never_passed_off_as_new(tmp_path: Path, q
     assert len(server.ledger) - asked <= 1, "the check that it answers"
     count = json.loads((tmp_path / "two" / "comparison_report.json").read_text())["contestants"][0]["remembered"]
     assert count > 0
-    assert f"Remembered {count} of an earlier run (--cache)" in flat(again.stdout)
+    assert f"Remembered {count} of an earlier run (--cache or --replay)" in flat(again.stdout)
     held = run("compare", "one", "two", cwd=tmp_path)
-    assert "of an earlier run (--cache): whatever has changed since, they cannot show it" in flat(held.stdout)
+    assert "of an earlier run (--cache or --replay): whatever has changed since, they cannot show it" in flat(held.stdout)
     assert json.loads(run("compare", "one", "two", "--json", cwd=tmp_path).stdout)["remembered"] == {"openai/a": count}
 
 

@@ -211,7 +211,7 @@ async def test_what_a_server_adds_to_a_prompt_is_learned_from_the_first_request(
     waiting = [asyncio.create_task(reserve(purse, asking(300, max_tokens=20))) for _ in range(40)]
     await asyncio.sleep(0)
     assert cap.in_flight == 1
-    purse.is_known = True
+    purse.learn()
     purse.settle(first, Usage(input_tokens=5100, output_tokens=20))
     for _ in range(100):
         await asyncio.sleep(0)
@@ -228,6 +228,20 @@ async def test_a_first_request_that_never_goes_out_holds_up_nobody():
     tasks = [asyncio.create_task(reserve(purse, asking(300, max_tokens=2000))) for _ in range(3)]
     done, _ = await asyncio.wait(tasks, timeout=5)
     assert [type(task.exception()) for task in done] == [ContestantOver] * 3
+
+
+async def test_a_first_request_that_hangs_or_fails_is_not_waited_for_for_ever(monkeypatch):
+    monkeypatch.setattr("tiebreak.engine.budget._FIRST_ANSWER_S", 0.2)
+    purse = Purse(budget=budget_of(tokens=1_000_000), model=LIMITED)
+    failed = await reserve(purse, asking(300))
+    purse.settle(failed, None)
+    hanging = await reserve(purse, asking(300))
+    others = [asyncio.create_task(reserve(purse, asking(300))) for _ in range(5)]
+    await asyncio.sleep(0.05)
+    assert purse.budget.in_flight == 1, "a failure has shown nothing"
+    await asyncio.wait_for(asyncio.gather(*others), 10)
+    assert purse.budget.in_flight == 6
+    purse.settle(hanging, None)
 
 
 async def test_no_more_is_ever_spent_than_was_written_down_before():

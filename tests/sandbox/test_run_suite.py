@@ -185,7 +185,7 @@ GO = "\n".join(
 
 
 def test_go_tells_of_each_test_by_its_package() -> None:
-    ran = run_suite.Ran("/work", 1, f"# some words of the compiler\n{GO}\n", "")
+    ran = run_suite.Ran("/code", 1, f"# some words of the compiler\n{GO}\n", "")
     sources = {"sums_test.go": "func TestAdd(t *testing.T) {}\nfunc TestNever(t *testing.T) {}\nfunc Test(a int) {}\n"}
 
     results = run_suite.RUNNERS["go"].read(ran, sources)
@@ -201,7 +201,7 @@ def test_go_tells_of_each_test_by_its_package() -> None:
 
 
 def test_a_package_of_go_that_does_not_compile_is_an_error() -> None:
-    ran = run_suite.Ran("/work", 1, json.dumps({"Action": "fail", "Package": "example.com/sums"}), "")
+    ran = run_suite.Ran("/code", 1, json.dumps({"Action": "fail", "Package": "example.com/sums"}), "")
 
     assert run_suite.RUNNERS["go"].read(ran, {})["example.com/sums"].status == "error"
 
@@ -210,7 +210,7 @@ def test_jest_and_vitest_tell_of_each_test_by_its_file() -> None:
     report = {
         "testResults": [
             {
-                "name": "/work/tests/sums.test.js",
+                "name": "/code/tests/sums.test.js",
                 "status": "failed",
                 "assertionResults": [
                     {"ancestorTitles": ["double"], "title": "doubles", "status": "failed", "failureMessages": ["got 2"]},
@@ -218,11 +218,11 @@ def test_jest_and_vitest_tell_of_each_test_by_its_file() -> None:
                     {"ancestorTitles": [], "title": "later", "status": "todo"},
                 ],
             },
-            {"name": "/work/tests/broken.test.js", "status": "failed", "message": "no such module", "assertionResults": []},
+            {"name": "/code/tests/broken.test.js", "status": "failed", "message": "no such module", "assertionResults": []},
         ]
     }
     for name in ("jest", "vitest"):
-        results = run_suite.RUNNERS[name].read(run_suite.Ran("/work", 1, "", json.dumps(report)), {})
+        results = run_suite.RUNNERS[name].read(run_suite.Ran("/code", 1, "", json.dumps(report)), {})
         assert {test: outcome.status for test, outcome in results.items()} == {
             "tests/sums.test.js::double > doubles": "failed",
             "tests/sums.test.js::adds": "passed",

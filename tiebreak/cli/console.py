@@ -274,7 +274,7 @@ def _facts(model: ContestantSummary, dataset: str) -> list[tuple[str, str]]:
         ("No answer", f"{model.no_answer}{f' ({silent})' if silent else ''}"),
         ("Failed", f"{model.failed}{f' ({failures})' if failures else ''}"),
         *([("Not judged", f"{model.unjudged} (no judge has judged them yet)")] if model.unjudged else []),
-        *([("Remembered", f"{model.remembered} of an earlier run (--cache)")] if model.remembered else []),
+        *([("Remembered", f"{model.remembered} of an earlier run (--cache or --replay)")] if model.remembered else []),
     ]
     if model.failed and model.score_failures_wrong is not None:
         facts.insert(4, ("With failures wrong", f"{model.score_failures_wrong:.2f}"))

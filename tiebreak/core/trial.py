@@ -92,7 +92,7 @@ class Output(Record, frozen=True, kw_only=True):
     attempts: int = 1
     """Model calls sent, failed ones included."""
     unknown_calls: int = 0
-    """Those of them that failed and may have been paid for: the cost is then at least what the usage comes to."""
+    """Those of them of which nobody knows what they cost: the cost is then at least what the usage comes to."""
     cached: bool = False
     """Every reply was remembered from an earlier run: it counts neither in cost nor in speed."""
     batched: bool = False

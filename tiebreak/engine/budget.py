@@ -32,6 +32,8 @@ _BYTES_PER_CHARACTER = 8
 _WORDS = re.compile(r"(?<![A-Za-z])[A-Za-z]{1,24}(?![A-Za-z])|\s+")
 _LETTERS_PER_TOKEN = 3
 _TOLD_S = 1.0
+_FIRST_ANSWER_S = 60.0
+"""So long the others wait for the first answer of a model, and no longer: it may hang."""
 _STEPS = 64
 """In so many steps what may be spent is written down: few enough to cost no time, and small enough for a kill to cost little."""
 CURE = "--max-tokens limits what an answer may cost; resume the run with a larger budget to continue"
@@ -227,9 +229,10 @@ class Purse:
     model: ModelRef
     _answers: int = 0
     _answer_tokens: int = 0
-    _under_way: int = 0
     is_known: bool = False
-    """Whether a first request has shown what requests to this model cost: until then one is sent at a time."""
+    """Whether a first answer has shown what requests to this model cost: until then one is sent at a time."""
+    _under_way: int = 0
+    _patience: asyncio.TimerHandle | None = None
     _beyond_tokens: int = 0
     """By how much a request took more than it can have been: gateways and agents' servers add prompts of their own."""
 
@@ -238,7 +241,10 @@ class Purse:
 
         Where nobody limited its answer, one at a time may cost more.
         """
+        if self._patience is None and not self.is_known:
+            self._patience = asyncio.get_running_loop().call_later(_FIRST_ANSWER_S, self.learn)
         while self._under_way and not self.is_known:
+            tell("budget", _TOLD_S)
             await self.budget.settlement()
         self._under_way += 1
         try:
@@ -251,6 +257,12 @@ class Purse:
             self.budget.wake()
             raise
 
+    def learn(self) -> None:
+        """An answer has come, or is waited for no longer: the others go on."""
+        if not self.is_known:
+            self.is_known = True
+            self.budget.wake()
+
     def _likely(self, worst: Usage) -> Amount:
         """With an answer twice as long as the mean of those so far."""
         usual = 2 * self._answer_tokens // self._answers if self._answers else _USUAL_ANSWER_TOKENS
@@ -262,7 +274,6 @@ class Purse:
     def settle(self, reserved: Amount, usage: Usage | None) -> None:
         """Settle by the usage; where nobody told, all that was set aside counts as spent."""
         self._under_way -= 1
-        self.is_known = self.is_known or usage is None
         if usage is not None and usage.output_tokens:
             self._answers += 1
             self._answer_tokens += usage.output_tokens

@@ -31,7 +31,7 @@ class Meter:
 
     attempts: int = 0
     unknown: int = 0
-    """Those that failed or were given up, and may have been paid for all the same."""
+    """Those of which nobody knows what they cost: answered without a usage, failed, or given up."""
     model_s: float = 0.0
     retry_s: float = 0.0
     first_token_s: float | None = None
@@ -143,6 +143,7 @@ class Caller:
             gate.gave_up(ticket)
             meter.unknown += 1
             raise
+        meter.unknown += reply.usage is None and not reply.cached
         gate.answered(ticket, Usage() if reply.cached else reply.usage)
         return reply
 

@@ -240,7 +240,7 @@ class Gate:
         self.breaker.answered()
         if ticket is not _FREE:
             if self.purse:
-                self.purse.is_known = True
+                self.purse.learn()
             self._give_back(ticket, usage)
             self._update()
 

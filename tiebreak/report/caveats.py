@@ -43,7 +43,7 @@ def caveats(summary: Summary) -> list[str]:
 def remembered_words(label: str, count: int) -> str:
     """How many answers were given in an earlier run."""
     answers = "one answer of {} is" if count == 1 else f"{count:,} answers of {{}} are"
-    return f"{answers.format(label)} of an earlier run (--cache)"
+    return f"{answers.format(label)} of an earlier run (--cache or --replay)"
 
 
 def _stopped(contestant: ContestantSummary) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tiebreak.stats.intervals import Estimate, estimate_mean
 from tiebreak.store.reader import StoreReader
-from tiebreak.store.rows import MAY_HAVE_COST
+from tiebreak.store.rows import REFUSED
 
 # The join is crossed to keep its order: trials are read as they lie, samples are looked up.
 _TRIALS = Template(
@@ -115,7 +115,7 @@ class Tally:
         seconds, first, first_answer, flight, sent, made, cost, awaiting = taken
         self._spend(seconds, sent, made, cost)
         # A request that was refused costs nothing, and neither does an answer of an earlier run.
-        self.unpriced += cost is None and not cached and (outcome != "failed" or kind in MAY_HAVE_COST)
+        self.unpriced += cost is None and not cached and (sent is not None or kind not in REFUSED)
         if superseded:
             return
         self.outcomes[outcome] += 1

@@ -59,8 +59,8 @@ JUDGE_KEPT_ANSWER = (
 _ROWS_AT_ONCE = (256, 64, 16, 4, 1)
 """A few sizes only: every size is a statement of its own, and sqlite3 keeps prepared ones in memory."""
 
-MAY_HAVE_COST = ("overloaded", "transient", "timeout", "malformed")
-"""Kinds of failures after which nobody knows whether the call was paid for; a refused request costs nothing."""
+REFUSED = frozenset({"rate_limit", "auth", "quota", "not_found", "bad_request", "context_length"})
+"""Kinds of failures that cost nothing: the server did not take the request."""
 _NO_USAGE = (None, None, None, None, None)
 _NO_TIMES = (None, None, None, None, None, None)
 
@@ -96,14 +96,14 @@ def unknown_calls_rows(numbered: Sequence[tuple[TrialResult, int]]) -> list[tupl
     return [
         (number, result.trial.id, result.output.unknown_calls)
         for result, number in numbered
-        if result.output is not None and result.output.unknown_calls and not _is_known_to_be_unknown(result)
+        if result.output is not None and result.output.unknown_calls and not _tells_of_doubt(result)
     ]
 
 
-def _is_known_to_be_unknown(result: TrialResult) -> bool:
-    """A failure of such a kind, without any usage, says by itself that nobody knows what it cost."""
-    failure, output = result.failure, result.output
-    return failure is not None and failure.kind.value in MAY_HAVE_COST and output is not None and output.usage is None
+def _tells_of_doubt(result: TrialResult) -> bool:
+    """A row without any usage says by itself that nobody knows what the trial cost, unless it was refused."""
+    refused = result.failure is not None and result.failure.kind.value in REFUSED
+    return result.output is not None and result.output.usage is None and not refused
 
 
 def kept_answer_row(result: TrialResult, redact: Redact) -> tuple[Any, ...]:

@@ -99,7 +99,7 @@ MIGRATIONS: tuple[str, ...] = (
     "ALTER TABLE trials ADD COLUMN first_answer_s REAL",
     # The most that a run with a budget may have spent so far: written before it may be spent.
     "CREATE TABLE risked (nano_usd INTEGER NOT NULL, tokens INTEGER NOT NULL)",
-    # Rare, so not a column: failed calls that may have been paid for, of trials that told what their other calls used.
+    # Rare, so not a column: calls that may have been paid for, of trials whose own rows do not tell of any doubt.
     "CREATE TABLE unknown_calls (contestant INTEGER NOT NULL, trial TEXT NOT NULL, calls INTEGER NOT NULL)",
 )
 

@@ -27,7 +27,7 @@ from tiebreak.core.trial import Outcome, Output, Score, Trial
 from tiebreak.store import judgements, preferences
 from tiebreak.store.folder import DATABASE, at_rest, check_writable, has_database, is_network_file_system, leave_nothing, owned
 from tiebreak.store.judgements import JUDGED_AS
-from tiebreak.store.rows import MAY_HAVE_COST, contestant_row, safe
+from tiebreak.store.rows import contestant_row, safe
 from tiebreak.store.schema import APPLICATION_ID, check_version, complete, is_outdated, migrate, put_off
 from tiebreak.store.stored_trials import stored_trials
 from tiebreak.store.votes import join_votes, joined_size, votes_size
@@ -41,7 +41,8 @@ _RESTING_TRIES, _RESTING_WAIT_S = 40, 0.05
 
 STANDING = ("bad_request", "context_length", "budget", "unchecked")
 """Kinds of failures that are not tried again, unless that is asked for."""
-_UNKNOWN = f"outcome = 'failed' AND input_tokens IS NULL AND failure_kind IN {MAY_HAVE_COST}"
+_UNKNOWN = "outcome = 'failed' AND input_tokens IS NULL AND failure_kind IN ('overloaded', 'transient', 'timeout', 'malformed')"
+"""Failed attempts that may have been paid for; a refused request costs nothing."""
 
 _USED = f"""
     SELECT contestant,
